@@ -1,0 +1,2 @@
+// Package evalstream is a dataflow over NDJSON that evaluates models while they run.
+package evalstream
