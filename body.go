@@ -1,0 +1,225 @@
+package evalstream
+
+// Body is what the pipeline reads of an object. Every kind of DESIGN §4 is one type.
+type Body interface {
+	// Kind is the object's "kind" on the wire.
+	Kind() string
+	// AppendRoute appends what the owner is picked by: records that must meet share
+	// it. One field is the id's text, several are a compact JSON array of strings.
+	AppendRoute(dst []byte) []byte
+	// AppendKey appends the slot that the record fills, in the same form.
+	AppendKey(dst []byte) []byte
+}
+
+// Slice is a field to group by: a scalar top-level field of at most 64 bytes.
+// Value is its JSON literal: numbers as they were written, strings quoted in the
+// shortest escaping. Null and absent fields are not listed.
+type Slice struct{ Name, Value string }
+
+// Hit is one entry of a ranked list. Score is finite.
+type Hit struct {
+	ID    string
+	Score float64
+}
+
+// Run is the ranked list that one system gave for one query ("run" in TREC's sense).
+// Top is in the order of the input; ids are unique. An empty list is valid.
+type Run struct {
+	QueryID, Run string
+	Top          []Hit
+	Revision     int64
+	Slices       []Slice
+}
+
+// Qrel is one judgment of a passage for a query.
+type Qrel struct {
+	QueryID, PassageID string
+	Grade              int32  // below 1: judged and not relevant
+	Withdrawn          bool   // grade was null: the judgment is taken back
+	Source             string // human, llm, click; "" if not said
+	Revision           int64
+}
+
+// Prediction is a label given to one query of an episode, or its gold label, or
+// both. Without Episode and Query the position is the unit.
+type Prediction struct {
+	Dataset, Seed, K, Episode, Query, Run string
+	Label, Gold                           string
+	HasLabel, HasGold                     bool
+	Revision                              int64
+	Slices                                []Slice
+}
+
+// Identified reports whether the prediction names its unit; if not, its position does.
+func (p *Prediction) Identified() bool { return p.Episode != "" || p.Query != "" }
+
+// Rating is the value that one coder gave to one unit.
+type Rating struct {
+	Unit, Coder string
+	Value       string // JSON literal of a number, string or boolean
+	Retracted   bool   // value was null: the rating is taken back
+	Revision    int64
+	Slices      []Slice
+}
+
+// Status says what is known of a unit.
+type Status uint8
+
+// The statuses of a unit. Scored, Pending, Unjudged, Expired and Retracted are
+// of a prediction; Waiting is of gold without a prediction.
+const (
+	Scored Status = iota
+	Pending
+	Unjudged
+	Waiting
+	Expired
+	Retracted
+	statuses
+)
+
+var statusNames = [statuses]string{"scored", "pending", "unjudged", "waiting", "expired", "retracted"}
+
+// Statuses lists the statuses in the order of their values.
+func Statuses() []Status { return []Status{Scored, Pending, Unjudged, Waiting, Expired, Retracted} }
+
+// String is the status's name on the wire.
+func (s Status) String() string { return statusNames[s] }
+
+// ParseStatus is the inverse of String.
+func ParseStatus(name string) (Status, bool) {
+	for i, n := range statusNames {
+		if n == name {
+			return Status(i), true
+		}
+	}
+	return 0, false
+}
+
+// CoderValue is one coder's value in a unit. Value is a JSON literal.
+type CoderValue struct{ Coder, Value string }
+
+// Score is what one unit contributes. Exactly one of Values, Label/Gold and
+// Ratings is used by a scored unit: it decides the family.
+type Score struct {
+	Unit, Run string
+	Status    Status
+	Measures  []string     // names of Values, in the scorer's order; shared, not to be changed
+	Values    []Nano       // retrieval: one a measure
+	Ratings   []CoderValue // agreement: by coder, sorted by coder
+	Labelled  bool         // few-shot: Label and Gold are set
+	Label     string
+	Gold      string
+	Positions bool // the unit is a position: it fills no slot and cannot be replaced
+	Slices    []Slice
+	Revision  int64
+	Settings  *Settings
+}
+
+// Settings is what defines a score's meaning: two scores whose digests differ
+// must not be averaged together.
+type Settings struct {
+	Digest string // 16 hex digits
+	Text   string // the options in full, one line
+}
+
+// Window is a span of event time, [Start, End).
+type Window struct {
+	All        bool // all time
+	Start, End Time
+}
+
+// Interval is an interval for a result's value.
+type Interval struct {
+	Method     string  // wilson, beta_cs, normal_mixture_cs, poisson_bootstrap
+	Looks      string  // "one": valid at this n only; "any": valid under peeking
+	Confidence float64 // 0 to 1
+	Low, High  float64
+	Parameter  string // name of the method's parameter, "" if it has none
+	Setting    float64
+}
+
+// Through says how far an origin has been read.
+type Through struct {
+	Origin *Origin
+	Line   int64
+}
+
+// Result is a metric of a group of units in a window, with what it rests on.
+type Result struct {
+	Metric    string
+	By        []Slice
+	Window    Window
+	Value     float64
+	Undefined string // why there is no value; "" if there is one
+	Ratio     bool   // Num and Den are set
+	Num       Nano
+	Den       int64
+	N         int64 // scored units
+
+	Missing        int64  // judged units that this run never answered
+	MissingUnknown string // why Missing is not known; "" if it is
+	Pending        int64
+	Unjudged       int64
+
+	Intervals  []Interval
+	NoInterval string // why there is none
+
+	Over   string // the field that the mean is taken over, "" if none
+	SD     float64
+	HasSD  bool
+	Of     int64 // number of groups in a mean over groups; 0 if it is not one
+	Agreed bool  // Units and Values are set: agreement
+	Units  int64 // pairable units
+	Values int64 // pairable values
+	Closed bool
+	Final  bool
+	// Revision counts the changes since the window was first published as closed.
+	Revision int64
+	Through  []Through
+	Settings *Settings
+}
+
+// Partial is the whole present state of one cell of one input partition.
+type Partial struct {
+	Step                  string
+	Partition, Partitions int32
+	Family                string // retrieval, fewshot, agreement
+	By                    []Slice
+	Window                string // as configured: all, 1h, 1h/5m
+	Pane                  int64  // start of the pane divided by its length; 0 for all
+	Cell                  Cell
+	Judged                int64 // judged units of the partition so far
+	Settings              *Settings
+}
+
+// Cell is an accumulator in the form in which it travels.
+type Cell struct {
+	N, Pending, Unjudged, Expired int64
+	Measures                      []string
+	Sums                          []Nano  // retrieval: one a measure
+	Counts                        []Count // few-shot: guessed, gold, correct a relation; agreement: units a pattern
+}
+
+// Count is one row of a counting accumulator, sorted by Name.
+type Count struct {
+	Name string
+	N    []int64
+}
+
+// Rejected is a record set aside.
+type Rejected struct {
+	At     Pos
+	Stage  string
+	Class  Class
+	Reason string
+	Line   []byte // the record's bytes as read
+}
+
+func (*Run) Kind() string        { return "run" }
+func (*Qrel) Kind() string       { return "qrel" }
+func (*Prediction) Kind() string { return "prediction" }
+func (*Rating) Kind() string     { return "rating" }
+func (*Score) Kind() string      { return "score" }
+func (*Result) Kind() string     { return "result" }
+func (*Partial) Kind() string    { return "partial" }
+func (*Rejected) Kind() string   { return "reject" }

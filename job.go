@@ -1,0 +1,447 @@
+package evalstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Job is one execution of a pipeline.
+type Job struct {
+	Pipeline *Pipeline
+	Source   Source
+	Sink     Sink
+	Rejects  Sink // nil: rejects are counted only
+	// Workers is how many blocks are in work at once, and so bounds memory: a worker
+	// holds one block and what its stages made of it. 0 is GOMAXPROCS.
+	Workers int
+	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
+	MaxOutOfOrder time.Duration
+	// Partitions is how many partitions the source has; 0 is 1.
+	Partitions int32
+	// FailFast ends the job at the first reject.
+	FailFast bool
+	Hooks    Hooks
+}
+
+// Summary is what a job did.
+type Summary struct {
+	Lines   int64 // lines read, blank ones included
+	Blank   int64
+	Rejects int64
+	ByClass map[Class]int64
+	Tallies []Tally // in the order of the steps, then by kind
+}
+
+// Unbalanced lists the tallies in which a record vanished; it is empty unless the
+// program is wrong.
+func (s Summary) Unbalanced() []Tally {
+	var bad []Tally
+	for _, t := range s.Tallies {
+		if !t.Balanced() {
+			bad = append(bad, t)
+		}
+	}
+	return bad
+}
+
+// ErrStopped says that FailFast met a reject.
+var ErrStopped = errors.New("stopped at the first reject")
+
+// Run moves every record of the source through the pipeline. It returns when the
+// source has ended and everything is final, when ctx ends, or at the first error
+// about the world. No goroutine outlives it.
+func (j *Job) Run(ctx context.Context) (Summary, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, err := newRunner(j, cancel)
+	if err != nil {
+		return Summary{}, err
+	}
+	var wg sync.WaitGroup
+	for _, w := range r.workers {
+		wg.Go(func() {
+			if err := w.work(ctx); err != nil {
+				r.fail(err)
+			}
+		})
+	}
+	stopTicks := r.startTicks(ctx)
+	// A worker that waits for its turn must see the end of the context.
+	unblock := context.AfterFunc(ctx, r.wake)
+	wg.Wait()
+	stopTicks()
+	unblock()
+	if err := context.Cause(ctx); err != nil {
+		return r.summary(), err
+	}
+	err = r.finish(ctx)
+	return r.summary(), err
+}
+
+// runner is the state of one Run.
+type runner struct {
+	job    *Job
+	cancel context.CancelCauseFunc
+	front  []Step // one instance a worker
+	back   []Step // one instance a partition
+	gather []Step // one instance
+
+	readMu   sync.Mutex
+	last     map[int32]Seq   // greatest Seq handed out, a partition
+	index    map[int32]int64 // blocks handed out, a partition
+	lines    atomic.Int64
+	blank    atomic.Int64
+	inFlight atomic.Int64
+
+	workers []*worker
+	lanesMu sync.Mutex
+	lanes   map[int32]*lane
+	gatherL *lane // nil if nothing gathers
+
+	sinkMu  sync.Mutex
+	rejects int64
+	byClass map[Class]int64
+}
+
+func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
+	r := &runner{
+		job: j, cancel: cancel,
+		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
+	}
+	if err := r.split(); err != nil {
+		return nil, err
+	}
+	if len(r.gather) > 0 {
+		l, err := r.newLane(-1, r.gather)
+		if err != nil {
+			return nil, err
+		}
+		r.gatherL = l
+	}
+	n := j.Workers
+	if n <= 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	for range n {
+		w, err := r.newWorker()
+		if err != nil {
+			return nil, err
+		}
+		r.workers = append(r.workers, w)
+	}
+	return r, nil
+}
+
+// split makes one instance of each step to see where state begins.
+func (r *runner) split() error {
+	for _, s := range r.job.Pipeline.Steps {
+		if s.Gather {
+			r.gather = append(r.gather, s)
+			continue
+		}
+		if len(r.back) == 0 {
+			st, err := s.New()
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+			if _, ok := st.(Stateful); !ok {
+				r.front = append(r.front, s)
+				continue
+			}
+		}
+		r.back = append(r.back, s)
+	}
+	return nil
+}
+
+func (r *runner) fail(err error) {
+	r.cancel(err)
+	r.wake()
+}
+
+// wake lets every worker that waits for its turn look at the context again.
+func (r *runner) wake() {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	for _, l := range r.lanes {
+		l.mu.Lock()
+		l.turn.Broadcast()
+		l.mu.Unlock()
+	}
+}
+
+// lane is the owner of one partition: its stateful stages and whose turn it is.
+type lane struct {
+	r         *runner
+	partition int32
+	mu        sync.Mutex
+	turn      *sync.Cond
+	next      int64 // index of the block whose turn it is
+	chain     []link
+	ticker    Ticker
+	every     Every
+	toTick    int64 // records until the next tick
+	newest    Time
+	watermark Time
+	through   []Through
+	block     *Block   // being applied
+	source    []Record // the records that were read from it, by Seq
+	scratch   []Record
+	dirty     bool // something came since the last tick
+}
+
+type link struct {
+	step  Step
+	stage Stage
+	out   Out
+}
+
+func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
+	l := &lane{r: r, partition: partition, newest: NoTime, watermark: NoTime}
+	l.turn = sync.NewCond(&l.mu)
+	for _, s := range steps {
+		st, err := s.New()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		l.chain = append(l.chain, link{step: s, stage: st})
+		if t, ok := st.(Ticker); ok {
+			l.ticker, l.every = t, t.Every()
+			l.toTick = l.every.Records
+		}
+	}
+	return l, nil
+}
+
+func (r *runner) lane(partition int32) (*lane, error) {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	if l := r.lanes[partition]; l != nil {
+		return l, nil
+	}
+	l, err := r.newLane(partition, r.back)
+	if err == nil {
+		r.lanes[partition] = l
+	}
+	return l, err
+}
+
+// sorted is the lanes by partition.
+func (r *runner) sorted() []*lane {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	ls := make([]*lane, 0, len(r.lanes))
+	for _, l := range r.lanes {
+		ls = append(ls, l)
+	}
+	slices.SortFunc(ls, func(a, b *lane) int { return int(a.partition) - int(b.partition) })
+	return ls
+}
+
+// startTicks publishes on the clock if a stage asks for it; the function it
+// returns waits for the end of that.
+func (r *runner) startTicks(ctx context.Context) (stop func()) {
+	interval := r.interval()
+	if interval <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(interval)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if err := r.tickAll(ctx); err != nil {
+					r.fail(err)
+					return
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (r *runner) interval() time.Duration {
+	if r.gatherL != nil && r.gatherL.every.Interval > 0 {
+		return r.gatherL.every.Interval
+	}
+	for _, s := range r.back {
+		if st, err := s.New(); err == nil {
+			if t, ok := st.(Ticker); ok && t.Every().Interval > 0 {
+				return t.Every().Interval
+			}
+		}
+	}
+	return 0
+}
+
+func (r *runner) tickAll(ctx context.Context) error {
+	for _, l := range r.sorted() {
+		l.mu.Lock()
+		err := l.tick(ctx)
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return r.flush(ctx)
+}
+
+func (r *runner) flush(ctx context.Context) error {
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	if r.job.Rejects != nil {
+		if err := r.job.Rejects.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	return r.job.Sink.Flush(ctx)
+}
+
+// finish says the end of the input to every stage, in the order of the dataflow.
+func (r *runner) finish(ctx context.Context) error {
+	if len(r.lanes) == 0 {
+		if _, err := r.lane(0); err != nil {
+			return err
+		}
+	}
+	lanes := r.sorted()
+	for _, w := range r.workers {
+		if err := w.end(ctx, lanes[0]); err != nil {
+			return err
+		}
+	}
+	for _, l := range lanes {
+		l.mu.Lock()
+		err := l.advance(ctx, EndOfTime)
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if g := r.gatherL; g != nil {
+		g.mu.Lock()
+		g.through = r.through(lanes)
+		err := g.advance(ctx, EndOfTime)
+		g.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return r.flush(ctx)
+}
+
+func (r *runner) through(lanes []*lane) []Through {
+	var all []Through
+	for _, l := range lanes {
+		all = append(all, l.through...)
+	}
+	return all
+}
+
+func (r *runner) summary() Summary {
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	s := Summary{Lines: r.lines.Load(), Blank: r.blank.Load(), Rejects: r.rejects, ByClass: r.byClass}
+	add := func(step string, st Stage) {
+		t, ok := st.(Tallied)
+		if !ok {
+			return
+		}
+		for _, row := range t.Tallies() {
+			row.Step = step
+			s.add(row)
+		}
+	}
+	for i, step := range r.front {
+		for _, w := range r.workers {
+			add(step.Name, w.chain[i].stage)
+		}
+	}
+	for i, step := range r.back {
+		for _, l := range r.sorted() {
+			add(step.Name, l.chain[i].stage)
+		}
+	}
+	for i, step := range r.gather {
+		add(step.Name, r.gatherL.chain[i].stage)
+	}
+	return s
+}
+
+func (s *Summary) add(row Tally) {
+	for i := range s.Tallies {
+		t := &s.Tallies[i]
+		if t.Step != row.Step || t.Kind != row.Kind {
+			continue
+		}
+		t.Received += row.Received
+		t.Passed += row.Passed
+		t.Held += row.Held
+		t.Replaced += row.Replaced
+		t.Rejected += row.Rejected
+		t.Late += row.Late
+		for k := range t.Of {
+			t.Of[k] += row.Of[k]
+		}
+		return
+	}
+	s.Tallies = append(s.Tallies, row)
+}
+
+// read hands out the next block. A line that was handed out before (a redelivery)
+// is cut away here, so that it is not received again.
+func (r *runner) read(ctx context.Context, b *Block) error {
+	r.readMu.Lock()
+	defer r.readMu.Unlock()
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		b.Data, b.Records, b.Long, b.Unterminated = nil, nil, 0, false
+		if err := r.job.Source.Read(ctx, b); err != nil {
+			return err
+		}
+		last, seen := r.last[b.Partition]
+		if seen && b.First <= last {
+			b.skip(last)
+		}
+		n := b.count()
+		if n == 0 {
+			continue
+		}
+		r.last[b.Partition] = b.First + Seq(n) - 1
+		if b.Data == nil {
+			r.last[b.Partition] = b.Records[len(b.Records)-1].Seq
+		}
+		b.Index = r.index[b.Partition]
+		r.index[b.Partition]++
+		r.lines.Add(int64(n))
+		r.inFlight.Add(1)
+		return nil
+	}
+}
+
+// done is called when a block has been applied; the last one in work flushes,
+// because then every worker is waiting for input.
+func (r *runner) done(ctx context.Context) error {
+	if r.inFlight.Add(-1) == 0 {
+		return r.flush(ctx)
+	}
+	return nil
+}
+
+// isEOF says that the source has ended.
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }

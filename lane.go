@@ -1,0 +1,309 @@
+package evalstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+)
+
+// reach notes how far the block goes in its origin.
+func (l *lane) reach() {
+	b := l.block
+	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.count()) - 1}
+	if b.Data == nil {
+		last := b.Records[len(b.Records)-1].Pos
+		at = Through{Origin: last.Origin, Line: last.Line}
+	}
+	for i := range l.through {
+		if l.through[i].Origin == at.Origin {
+			l.through[i].Line = at.Line
+			return
+		}
+	}
+	l.through = append(l.through, at)
+}
+
+// enter runs records through the stateful stages, stopping for each tick by count.
+func (l *lane) enter(ctx context.Context, in []Record) error {
+	for len(in) > 0 {
+		n := l.room(len(in))
+		for i := range in[:n] {
+			l.newest = max(l.newest, in[i].Time)
+		}
+		if err := l.run(ctx, 0, in[:n]); err != nil {
+			return err
+		}
+		if err := l.count(ctx, n); err != nil {
+			return err
+		}
+		in = in[n:]
+	}
+	return nil
+}
+
+// applyAll is enter for observations.
+func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
+	s := &l.chain[0]
+	d := s.stage.(Digested)
+	for len(obs) > 0 {
+		n := l.room(len(obs))
+		for i := range obs[:n] {
+			l.newest = max(l.newest, obs[i].Time)
+		}
+		s.out.Reset()
+		if err := d.Apply(ctx, obs[:n], &s.out); err != nil {
+			return err
+		}
+		if err := l.deliver(ctx, 0); err != nil {
+			return err
+		}
+		if err := l.count(ctx, n); err != nil {
+			return err
+		}
+		obs = obs[n:]
+	}
+	return nil
+}
+
+func (l *lane) room(n int) int {
+	l.dirty = true
+	if l.every.Records > 0 && l.toTick < int64(n) {
+		return int(l.toTick)
+	}
+	return n
+}
+
+func (l *lane) count(ctx context.Context, n int) error {
+	if l.every.Records == 0 {
+		return nil
+	}
+	if l.toTick -= int64(n); l.toTick > 0 {
+		return nil
+	}
+	l.toTick = l.every.Records
+	return l.tick(ctx)
+}
+
+// run puts records through the chain from link i on.
+func (l *lane) run(ctx context.Context, i int, in []Record) error {
+	if len(in) == 0 {
+		return nil
+	}
+	if i == len(l.chain) {
+		return l.emit(ctx, in)
+	}
+	s := &l.chain[i]
+	s.out.Reset()
+	if err := s.stage.Process(ctx, in, &s.out); err != nil {
+		return fmt.Errorf("%s: %w", s.step.Name, err)
+	}
+	return l.deliver(ctx, i)
+}
+
+// deliver passes on what link i has made.
+func (l *lane) deliver(ctx context.Context, i int) error {
+	s := &l.chain[i]
+	if len(s.out.Rejects) > 0 {
+		rs := make([]stepReject, len(s.out.Rejects))
+		for k, r := range s.out.Rejects {
+			rs[k] = stepReject{step: s.step.Name, Reject: r}
+		}
+		if err := l.reject(ctx, rs); err != nil {
+			return err
+		}
+	}
+	return l.run(ctx, i+1, s.out.Records)
+}
+
+// tick moves event time as far as it has come, then lets the ticker publish.
+func (l *lane) tick(ctx context.Context) error {
+	if !l.dirty || l.ticker == nil && l.r.gatherL == nil {
+		return nil
+	}
+	l.dirty = false
+	if l.newest != NoTime {
+		if wm := l.newest - Time(l.r.job.MaxOutOfOrder); wm > l.watermark {
+			if err := l.advance(ctx, wm); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range l.chain {
+		t, ok := l.chain[i].stage.(Ticker)
+		if !ok {
+			continue
+		}
+		l.chain[i].out.Reset()
+		if err := t.Tick(ctx, &l.chain[i].out); err != nil {
+			return err
+		}
+		if err := l.deliver(ctx, i); err != nil {
+			return err
+		}
+	}
+	return l.tickGather(ctx)
+}
+
+func (l *lane) advance(ctx context.Context, wm Time) error {
+	l.watermark = wm
+	for i := range l.chain {
+		t, ok := l.chain[i].stage.(Timed)
+		if !ok {
+			continue
+		}
+		l.chain[i].out.Reset()
+		if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
+			return err
+		}
+		if err := l.deliver(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tickGather publishes what the partitions together have; the caller holds its
+// own lane.
+func (l *lane) tickGather(ctx context.Context) error {
+	g := l.r.gatherL
+	if g == nil || g == l {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range l.through {
+		g.setThrough(t)
+	}
+	g.dirty = true
+	return g.tick(ctx)
+}
+
+func (l *lane) setThrough(t Through) {
+	for i := range l.through {
+		if l.through[i].Origin == t.Origin {
+			l.through[i].Line = t.Line
+			return
+		}
+	}
+	l.through = append(l.through, t)
+}
+
+// emit hands records to the gathering step or to the sink.
+func (l *lane) emit(ctx context.Context, recs []Record) error {
+	l.stamp(recs)
+	if g := l.r.gatherL; g != nil && g != l {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.run(ctx, 0, recs)
+	}
+	l.r.sinkMu.Lock()
+	defer l.r.sinkMu.Unlock()
+	return l.r.job.Sink.Write(ctx, recs)
+}
+
+// stamp sets what only the runner knows.
+func (l *lane) stamp(recs []Record) {
+	for i := range recs {
+		switch b := recs[i].Body.(type) {
+		case *Result:
+			b.Through = l.through
+		case *Partial:
+			b.Partition = l.partition
+			b.Partitions = max(1, l.r.job.Partitions)
+		}
+	}
+}
+
+// reject writes rejects in the order of their lines.
+func (l *lane) reject(ctx context.Context, rs []stepReject) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(rs, func(a, b stepReject) int { return int(a.Seq - b.Seq) })
+	recs := l.scratch[:0]
+	for _, r := range rs {
+		src := l.find(r.Seq)
+		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.count())-1 {
+			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
+		}
+		at := src.Pos
+		at.Column = r.Fault.Column
+		recs = append(recs, Record{
+			Body: &Rejected{At: at, Stage: r.step, Class: r.Fault.Class, Reason: r.Fault.Error(), Line: src.Raw},
+			Pos:  at, Seq: r.Seq, Time: NoTime,
+		})
+	}
+	l.scratch = recs[:0]
+	l.r.sinkMu.Lock()
+	defer l.r.sinkMu.Unlock()
+	l.r.rejects += int64(len(rs))
+	for _, r := range rs {
+		l.r.byClass[r.Fault.Class]++
+	}
+	if l.r.job.Rejects != nil {
+		if err := l.r.job.Rejects.Write(ctx, recs); err != nil {
+			return err
+		}
+	}
+	if l.r.job.FailFast {
+		return &ExitError{Code: ExitRejects, Err: ErrStopped}
+	}
+	return nil
+}
+
+// find is the record that was read with seq. Stages reject only what they were
+// given in this turn, so it is there.
+func (l *lane) find(seq Seq) Record {
+	i := sort.Search(len(l.source), func(i int) bool { return l.source[i].Seq >= seq })
+	if i < len(l.source) && l.source[i].Seq == seq {
+		return l.source[i]
+	}
+	return Record{Seq: seq}
+}
+
+// count is how many lines or records the block has.
+func (b *Block) count() int {
+	if b.Data == nil {
+		return len(b.Records)
+	}
+	if b.Long > 0 {
+		return 1
+	}
+	n := bytes.Count(b.Data, []byte{'\n'})
+	if len(b.Data) > 0 && b.Data[len(b.Data)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// skip cuts away the lines up to and with last.
+func (b *Block) skip(last Seq) {
+	if b.Data == nil {
+		i := sort.Search(len(b.Records), func(i int) bool { return b.Records[i].Seq > last })
+		b.Records = b.Records[i:]
+		if len(b.Records) > 0 {
+			b.First = b.Records[0].Seq
+		}
+		return
+	}
+	if b.Long > 0 {
+		b.Data, b.Long = b.Data[:0], 0
+		return
+	}
+	for b.First <= last && len(b.Data) > 0 {
+		n := bytes.IndexByte(b.Data, '\n')
+		if n < 0 {
+			n = len(b.Data) - 1
+		}
+		b.Data = b.Data[n+1:]
+		b.First++
+		b.At.Line++
+	}
+}
+
+func longReason(n int64) string {
+	return "line of " + strconv.FormatInt(n, 10) + " bytes is over the limit; raise --max-line"
+}

@@ -1,0 +1,40 @@
+package evalstream
+
+import "context"
+
+// Source is where lines come from.
+type Source interface {
+	// Read fills b with the next block. Calls do not overlap, but come from any worker.
+	// A block is handed over as soon as waiting for more would block. io.EOF means no
+	// more, ever. b's memory stays the caller's and is reused by it. Index is set by
+	// the caller.
+	Read(ctx context.Context, b *Block) error
+}
+
+// Block is a piece of one partition: whole lines, or records that were decoded
+// elsewhere.
+type Block struct {
+	Data    []byte   // whole lines, each with its newline (the last of an origin may lack it)
+	Records []Record // used if Data is nil; Seq and Pos are set
+	// Partition is where the lines come from; Index is the block's place in it, from
+	// 0 without holes.
+	Partition int32
+	Index     int64
+	First     Seq // of the first line
+	At        Pos // of the first line
+	// Long is the length of a line over the limit: Data is then the head of that
+	// line alone. 0 otherwise.
+	Long int64
+	// Unterminated says that the last line ended without a newline.
+	Unterminated bool
+	// Buf is the memory behind Data.
+	Buf []byte
+}
+
+// Sink is where records go. Calls do not overlap.
+type Sink interface {
+	// Write takes the records in order; it must not keep them.
+	Write(ctx context.Context, recs []Record) error
+	// Flush makes everything written visible; it is called whenever the input would block.
+	Flush(ctx context.Context) error
+}

@@ -1,0 +1,212 @@
+package evalstream
+
+import (
+	"bytes"
+	"context"
+)
+
+// worker owns one instance of each stateless stage and one block.
+type worker struct {
+	r         *runner
+	chain     []link
+	digesters map[*lane]Digester // of the first stateful step, if it can be split
+	block     Block
+	lines     []Record
+	obs       []Observation
+	digested  Out
+	rejects   []stepReject
+}
+
+// stepReject is a reject of one step, waiting for its turn.
+type stepReject struct {
+	step string
+	Reject
+}
+
+func (r *runner) newWorker() (*worker, error) {
+	w := &worker{r: r, digesters: map[*lane]Digester{}}
+	for _, s := range r.front {
+		st, err := s.New()
+		if err != nil {
+			return nil, err
+		}
+		w.chain = append(w.chain, link{step: s, stage: st})
+	}
+	return w, nil
+}
+
+// work takes blocks until there are no more.
+func (w *worker) work(ctx context.Context) error {
+	for {
+		err := w.r.read(ctx, &w.block)
+		if isEOF(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.process(ctx); err != nil {
+			return err
+		}
+		if err := w.r.done(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// process runs one block through the stateless stages, waits for its turn, and
+// runs what came of it through the stateful ones.
+func (w *worker) process(ctx context.Context) error {
+	l, err := w.r.lane(w.block.Partition)
+	if err != nil {
+		return err
+	}
+	w.rejects = w.rejects[:0]
+	recs, err := w.front(ctx, 0, w.cut())
+	if err != nil {
+		return err
+	}
+	obs, split, err := w.digest(l, recs)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.next != w.block.Index {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		l.turn.Wait()
+	}
+	l.block, l.source = &w.block, w.lines
+	l.reach()
+	if err := l.reject(ctx, w.rejects); err != nil {
+		return err
+	}
+	if split {
+		err = l.applyAll(ctx, obs)
+	} else {
+		err = l.enter(ctx, recs)
+	}
+	if err != nil {
+		return err
+	}
+	if h := w.r.job.Hooks.Block; h != nil {
+		w.r.sinkMu.Lock()
+		rejects := w.r.rejects
+		w.r.sinkMu.Unlock()
+		h(Progress{Partition: l.partition, Lines: w.r.lines.Load(), Rejects: rejects})
+	}
+	l.next++
+	l.turn.Broadcast()
+	return nil
+}
+
+// front runs records through the stateless stages from step i on.
+func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, error) {
+	for ; i < len(w.chain); i++ {
+		if len(recs) == 0 {
+			return nil, nil
+		}
+		s := &w.chain[i]
+		s.out.Reset()
+		if err := s.stage.Process(ctx, recs, &s.out); err != nil {
+			return nil, err
+		}
+		w.setAside(s.step.Name, s.out.Rejects)
+		recs = s.out.Records
+	}
+	return recs, nil
+}
+
+func (w *worker) setAside(step string, rs []Reject) {
+	for _, r := range rs {
+		w.rejects = append(w.rejects, stepReject{step: step, Reject: r})
+	}
+}
+
+// digest does the stateless half of the first stateful step, if it has one.
+func (w *worker) digest(l *lane, recs []Record) (obs []Observation, split bool, err error) {
+	if len(l.chain) == 0 {
+		return nil, false, nil
+	}
+	d, ok := l.chain[0].stage.(Digested)
+	if !ok {
+		return nil, false, nil
+	}
+	digester := w.digesters[l]
+	if digester == nil {
+		digester = d.Digester()
+		w.digesters[l] = digester
+	}
+	w.digested.Reset()
+	w.obs = digester.Digest(recs, w.obs[:0], &w.digested)
+	w.setAside(l.chain[0].step.Name, w.digested.Rejects)
+	return w.obs, true, nil
+}
+
+// end tells the worker's stages that the input has ended.
+func (w *worker) end(ctx context.Context, l *lane) error {
+	for i := range w.chain {
+		t, ok := w.chain[i].stage.(Timed)
+		if !ok {
+			continue
+		}
+		w.rejects = w.rejects[:0]
+		s := &w.chain[i]
+		s.out.Reset()
+		if err := t.Advance(ctx, EndOfTime, &s.out); err != nil {
+			return err
+		}
+		recs, err := w.front(ctx, i+1, s.out.Records)
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.block, l.source = nil, nil
+		err = l.enter(ctx, recs)
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut makes one record a line. Blank lines are counted and left out; a line that
+// is too long is rejected here.
+func (w *worker) cut() []Record {
+	b := &w.block
+	if b.Data == nil {
+		w.lines = append(w.lines[:0], b.Records...)
+		return w.lines
+	}
+	w.lines = w.lines[:0]
+	if b.Long > 0 {
+		w.lines = append(w.lines, Record{Raw: b.Data, Pos: b.At, Seq: b.First, Time: NoTime})
+		w.setAside("source", []Reject{{Seq: b.First, Fault: Fault{Class: ClassTooLarge, Reason: longReason(b.Long)}}})
+		return nil
+	}
+	seq, pos := b.First, b.At
+	blank := int64(0)
+	for data := b.Data; len(data) > 0; {
+		line := data
+		if n := bytes.IndexByte(data, '\n'); n >= 0 {
+			line, data = data[:n], data[n+1:]
+		} else {
+			data = nil
+		}
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		if len(line) > 0 && (line[0] > ' ' || len(bytes.TrimSpace(line)) > 0) {
+			w.lines = append(w.lines, Record{Raw: line, Pos: pos, Seq: seq, Time: NoTime})
+		} else {
+			blank++
+		}
+		seq++
+		pos.Line++
+	}
+	w.r.blank.Add(blank)
+	return w.lines
+}
