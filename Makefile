@@ -1,0 +1,53 @@
+# Needs Go (the version go.mod names), a C compiler for race, and bash for docs. Nothing is installed outside bin/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 30s
+LINT_VERSION := v2.15.0
+LINT := bin/golangci-lint-$(LINT_VERSION)
+
+.PHONY: help build test race fuzz lint bench gen docs cover
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: ## build bin/evalstream
+	go build -trimpath -o bin/evalstream ./cmd/evalstream
+
+test: ## run the tests
+	go test ./...
+
+race: ## run the tests in random order under the race detector
+	CGO_ENABLED=1 go test -race -shuffle=on ./...
+
+fuzz: ## fuzz each target for FUZZTIME (30s)
+	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \
+	test -n "$$targets" || { echo 'fuzz: no targets' >&2; exit 1; }; \
+	while read -r pkg target <&3; do \
+		echo "fuzz: $$target in $$pkg for $(FUZZTIME)"; \
+		go test -run='^$$' -fuzz="^$$target$$" -fuzztime=$(FUZZTIME) "$$pkg"; \
+	done 3<<< "$$targets"
+
+lint: $(LINT) ## check style and common faults; the first run installs the linter into bin/
+	go vet -tags docs ./...
+	$(LINT) run ./...
+
+$(LINT):
+	@rm -f bin/golangci-lint*
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	@mv bin/golangci-lint $@
+
+bench: ## measure each layer, then the whole commands against other programs
+	go test -run='^$$' -bench=. -benchmem ./...
+	bench/run
+
+gen: ## write the generated files again
+	go generate ./...
+
+docs: ## execute the commands of README.md and docs/ and compare their output (UPDATE=1 rewrites it)
+	go test -count=1 -tags docs ./docs $(if $(UPDATE),-update)
+
+cover: ## print the share of statements that the tests reach, by function into cover.out
+	go test -coverpkg=./... -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out | tail -n 1
