@@ -1,0 +1,221 @@
+package stages
+
+import (
+	"context"
+	"strings"
+
+	"evalstream"
+)
+
+// NewScoreFrozen makes score over gold that is complete: each prediction is scored
+// and dropped, on any worker. At the end each judged unit that no prediction asked
+// for is said to be waiting. gold may be nil: then only predictions that carry
+// their own gold label are scored.
+func NewScoreFrozen(s Scoring, gold *Gold) (func() (evalstream.Stage, error), error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	return func() (evalstream.Stage, error) {
+		return &frozenScore{
+			gold: gold, ranker: ranker{scoring: &s}, names: s.names(),
+			retrieval: s.retrieval(), fewshot: newSettings(fewshotSettings),
+		}, nil
+	}, nil
+}
+
+// fewshotSettings says what a few-shot score is: the labels themselves.
+const fewshotSettings = "labels compared by name"
+
+// frozenScore is score without state. It emits from slabs that live until its next
+// Process call.
+type frozenScore struct {
+	gold      *Gold
+	ranker    ranker
+	names     []string
+	retrieval *evalstream.Settings
+	fewshot   *evalstream.Settings
+
+	scores []evalstream.Score
+	values []evalstream.Nano
+	fields fields
+
+	tallies [2]evalstream.Tally // runs, predictions
+}
+
+// Process scores each prediction on its own.
+func (f *frozenScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	f.begin(len(in))
+	for i := range in {
+		switch b := in[i].Body.(type) {
+		case *evalstream.Run:
+			f.run(&in[i], b, out)
+		case *evalstream.Prediction:
+			f.prediction(&in[i], b, out)
+		default:
+			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run or prediction beside a gold file, got " + b.Kind()})
+		}
+	}
+	return nil
+}
+
+// begin makes room so that the slabs do not move while records point into them.
+func (f *frozenScore) begin(n int) {
+	if cap(f.scores) < n {
+		f.scores = make([]evalstream.Score, 0, n)
+	}
+	f.scores = f.scores[:0]
+	if need := n * len(f.names); cap(f.values) < need {
+		f.values = make([]evalstream.Nano, 0, need)
+	}
+	f.values = f.values[:0]
+	f.fields.reset(n)
+}
+
+func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstream.Out) {
+	t := &f.tallies[0]
+	t.Received++
+	if f.gold == nil {
+		t.Rejected++
+		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: run needs gold, got none; name it with --gold"})
+		return
+	}
+	s := f.next(rec, out)
+	s.Unit, s.Run, s.Slices, s.Revision, s.Settings = b.QueryID, b.Run, b.Slices, b.Revision, f.retrieval
+	gold := f.gold.of(b.QueryID)
+	if len(gold) == 0 {
+		s.Status = evalstream.Unjudged
+		t.Held++
+		t.Of[evalstream.Unjudged]++
+		return
+	}
+	from := len(f.values)
+	f.values = f.ranker.value(f.values, b.Top, gold)
+	s.Measures, s.Values = f.names, f.values[from:]
+	t.Held++
+	t.Of[evalstream.Scored]++
+}
+
+func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) {
+	t := &f.tallies[1]
+	t.Received++
+	if !b.HasLabel {
+		t.Rejected++
+		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassSchema, Path: "/label", Reason: "want a label, got none"})
+		return
+	}
+	label, judged := b.Gold, b.HasGold
+	s := f.next(rec, out)
+	f.fields.fill(s, b)
+	if !judged && f.gold != nil && !s.Positions {
+		if gold := f.gold.of(s.Unit); len(gold) > 0 {
+			label, judged = gold[0].passage, true
+		}
+	}
+	s.Settings = f.fewshot
+	t.Held++
+	if !judged {
+		s.Status = evalstream.Unjudged
+		t.Of[evalstream.Unjudged]++
+		return
+	}
+	s.Labelled, s.Label, s.Gold = true, b.Label, label
+	t.Of[evalstream.Scored]++
+}
+
+// next emits an empty score for rec and returns it.
+func (f *frozenScore) next(rec *evalstream.Record, out *evalstream.Out) *evalstream.Score {
+	f.scores = append(f.scores, evalstream.Score{})
+	s := &f.scores[len(f.scores)-1]
+	out.Emit(evalstream.Record{Body: s, Time: rec.Time, Pos: rec.Pos, Seq: rec.Seq})
+	return s
+}
+
+// Advance says at the end which judged units wait for a prediction.
+func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
+	if watermark != evalstream.EndOfTime || f.gold == nil {
+		return nil
+	}
+	settings := f.retrieval
+	if f.gold.labels {
+		settings = f.fewshot
+	}
+	f.gold.waiting(func(unit string) {
+		out.Emit(evalstream.Record{
+			Body: &evalstream.Score{Unit: unit, Status: evalstream.Waiting, Settings: settings},
+			Time: evalstream.NoTime,
+		})
+	})
+	return nil
+}
+
+// Tallies accounts for predictions; nothing is replaced, since nothing is kept.
+func (f *frozenScore) Tallies() []evalstream.Tally {
+	return kinds(f.tallies[:], "run", "prediction")
+}
+
+// kinds names the rows that received anything.
+func kinds(rows []evalstream.Tally, names ...string) []evalstream.Tally {
+	var ts []evalstream.Tally
+	for i, t := range rows {
+		if t.Received > 0 {
+			t.Kind = names[i]
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// fields turns a prediction's own fields into a score's unit and slices, in memory
+// that lives until the next reset.
+type fields struct {
+	slices []evalstream.Slice
+	quoted map[string]string
+}
+
+func (f *fields) reset(n int) {
+	if need := n * predictionFields; cap(f.slices) < need {
+		f.slices = make([]evalstream.Slice, 0, need)
+	}
+	f.slices = f.slices[:0]
+}
+
+// predictionFields is how many fields of a prediction can be grouped by.
+const predictionFields = 4
+
+// fill sets unit, run, revision and slices of s; dataset, seed, k and episode are
+// slices of a few-shot score.
+func (f *fields) fill(s *evalstream.Score, b *evalstream.Prediction) {
+	s.Run, s.Revision = b.Run, b.Revision
+	if b.Identified() {
+		s.Unit = string(b.AppendUnit(nil))
+	} else {
+		s.Positions = true
+	}
+	from := len(f.slices)
+	for _, p := range [predictionFields]struct{ name, value string }{{"dataset", b.Dataset}, {"seed", b.Seed}, {"k", b.K}, {"episode", b.Episode}} {
+		if p.value != "" {
+			f.slices = append(f.slices, evalstream.Slice{Name: p.name, Value: f.quote(p.value)})
+		}
+	}
+	if len(b.Slices) == 0 {
+		s.Slices = f.slices[from:len(f.slices):len(f.slices)]
+		return
+	}
+	s.Slices = append(append(make([]evalstream.Slice, 0, len(f.slices)-from+len(b.Slices)), f.slices[from:]...), b.Slices...)
+}
+
+// maxQuoted bounds the memory of quote where values hardly repeat (episodes).
+const maxQuoted = 1 << 12
+
+// quote is the JSON string of an id, kept for the next time.
+func (f *fields) quote(s string) string {
+	if q, ok := f.quoted[s]; ok {
+		return q
+	}
+	if f.quoted == nil || len(f.quoted) >= maxQuoted {
+		f.quoted = make(map[string]string)
+	}
+	q := string(evalstream.AppendString(nil, s))
+	f.quoted[strings.Clone(s)] = q
+	return q
+}

@@ -1,0 +1,131 @@
+package stages
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"evalstream"
+)
+
+// Window is how event time is cut: all of it, or spans of Size that start every
+// Step. Size is a multiple of Step; they are equal for tumbling windows.
+type Window struct {
+	All        bool
+	Size, Step time.Duration
+}
+
+// ParseWindow reads all, SIZE (tumbling) or SIZE/STEP (hopping), with units as in
+// 90s, 15m, 1h, 7d.
+func ParseWindow(s string) (Window, error) {
+	if s == "all" {
+		return Window{All: true}, nil
+	}
+	size, step, hopping := strings.Cut(s, "/")
+	if !hopping {
+		step = size
+	}
+	w := Window{}
+	var err error
+	if w.Size, err = ParseSpan(size); err == nil {
+		w.Step, err = ParseSpan(step)
+	}
+	switch {
+	case err != nil:
+		return w, fmt.Errorf("window %q: %w", s, err)
+	case w.Step <= 0 || w.Size <= 0:
+		return w, fmt.Errorf("window %q: want spans longer than 0", s)
+	case w.Size%w.Step != 0:
+		return w, fmt.Errorf("window %q: want a size that is a multiple of the step", s)
+	}
+	return w, nil
+}
+
+// ParseSpan reads a duration; d is 24 hours.
+func ParseSpan(s string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		d, err := time.ParseDuration(days + "h")
+		if err != nil || d > math.MaxInt64/24 {
+			return 0, fmt.Errorf("want a span such as 15m, 1h or 7d, got %q", s)
+		}
+		return 24 * d, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("want a span such as 15m, 1h or 7d, got %q", s)
+	}
+	return d, nil
+}
+
+// String is the form that ParseWindow reads.
+func (w Window) String() string {
+	switch {
+	case w.All:
+		return "all"
+	case w.Size == w.Step:
+		return span(w.Size)
+	}
+	return span(w.Size) + "/" + span(w.Step)
+}
+
+func span(d time.Duration) string {
+	s := d.String()
+	s = strings.TrimSuffix(s, "0s")
+	if s == "" {
+		return "0s"
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// pane is the number of the step that t falls into.
+func (w Window) pane(t evalstream.Time) int64 {
+	if w.All {
+		return 0
+	}
+	return floorDiv(int64(t), int64(w.Step))
+}
+
+// panes is how many steps a window has.
+func (w Window) panes() int64 {
+	if w.All {
+		return 1
+	}
+	return int64(w.Size / w.Step)
+}
+
+// from is the window that starts with a pane.
+func (w Window) from(pane int64) evalstream.Window {
+	if w.All {
+		return evalstream.Window{All: true}
+	}
+	start := evalstream.Time(pane * int64(w.Step))
+	return evalstream.Window{Start: start, End: start + evalstream.Time(w.Size)}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// finest is the longest span that every pane is made of; 0 if no window needs time.
+func finest(ws []Window) time.Duration {
+	var g time.Duration
+	for _, w := range ws {
+		if w.All {
+			continue
+		}
+		a, b := g, w.Step
+		for b != 0 {
+			a, b = b, a%b
+		}
+		g = a
+	}
+	return g
+}
