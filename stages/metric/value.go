@@ -30,28 +30,28 @@ func (v Value) Defined() bool { return v.Undefined == "" }
 
 // Ratio returns num/den: the float64 nearest to the exact quotient. With den = 0 it is undefined for the reason given.
 // A mean is the sum of scores over their count, a proportion NanoCount(hits) over trials. It panics if den is negative.
-func Ratio(num Nano, den int64, undefined string) Value {
+func Ratio(num Nano, den int64, reason string) Value {
 	v := Value{Num: num, Den: den, HasRatio: true}
 	switch {
 	case den < 0:
 		panic(fmt.Sprintf("BUG: metric: denominator %d", den))
 	case den == 0:
-		v.Undefined = undefined
+		v.Undefined = reason
 	default:
 		v.Value = quotient(num, den)
 	}
 	return v
 }
 
-func real(x float64) Value { return Value{Value: x} }
+func some(x float64) Value { return Value{Value: x} }
 
-func undefined(reason string) Value { return Value{Undefined: reason} }
+func noValue(reason string) Value { return Value{Undefined: reason} }
 
 // MeanSD returns the mean of values and their sample standard deviation (divisor n − 1), the same in any order of the values.
 // The mean of no value is undefined, and so is the deviation of fewer than two.
 func MeanSD(values []float64) (mean, sd Value) {
 	if len(values) == 0 {
-		return undefined(NoUnits), undefined(OneValue)
+		return noValue(NoUnits), noValue(OneValue)
 	}
 	values = slices.Clone(values)
 	slices.Sort(values)
@@ -62,14 +62,14 @@ func MeanSD(values []float64) (mean, sd Value) {
 	}
 	m := sum / n
 	if len(values) == 1 {
-		return real(m), undefined(OneValue)
+		return some(m), noValue(OneValue)
 	}
 	if values[0] == values[len(values)-1] {
-		return real(values[0]), real(0)
+		return some(values[0]), some(0)
 	}
 	squares := 0.0
 	for _, x := range values {
 		squares += float64((x - m) * (x - m))
 	}
-	return real(m), real(math.Sqrt(squares / (n - 1)))
+	return some(m), some(math.Sqrt(squares / (n - 1)))
 }
