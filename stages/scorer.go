@@ -114,7 +114,7 @@ func (r *ranker) value(dst []evalstream.Nano, top []evalstream.Hit, gold []judgm
 	r.gold.Reset(r.grades, r.scoring.Level)
 	r.scratch = r.judged.Rank(&r.gold, r.items, r.scoring.Ties, r.scratch)
 	for _, m := range r.scoring.Measures {
-		dst = append(dst, metric.NanoOf(m.Score(&r.judged)))
+		dst = append(dst, evalstream.NanoOf(m.Score(&r.judged)))
 	}
 	return dst
 }

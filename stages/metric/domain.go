@@ -2,6 +2,7 @@ package metric
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -128,7 +129,7 @@ func (d *Domain) add(literal string) {
 
 // parseNumber reads a JSON number within float64's range; -0 is 0.
 func parseNumber(s string) (float64, error) {
-	if _, _, _, ok := scanNumber([]byte(s)); !ok {
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
 		return 0, strconv.ErrSyntax
 	}
 	x, err := strconv.ParseFloat(s, 64)
@@ -148,4 +149,12 @@ func (d Domain) Values() []string { return d.values }
 func (d Domain) Index(literal string) (int32, bool) {
 	i, ok := d.index[literal]
 	return i, ok
+}
+
+// quoted returns s quoted and cut at 64 bytes, for messages.
+func quoted(s string) string {
+	if len(s) > 64 {
+		return fmt.Sprintf("%q…", s[:64])
+	}
+	return fmt.Sprintf("%q", s)
 }

@@ -1,6 +1,10 @@
 package metric
 
-import "fmt"
+import (
+	"fmt"
+
+	"evalstream"
+)
 
 // ZeroDivision says what precision, recall and F1 are where they would be 0/0.
 type ZeroDivision int
@@ -62,7 +66,7 @@ func (c *PRF) Sub(o PRF) {
 
 // Precision returns correct/guessed. With nothing guessed it is 1, 0 or undefined (NothingGuessed), as zero says.
 func (c PRF) Precision(zero ZeroDivision) Value {
-	v := Ratio(NanoCount(c.Correct), c.Guessed, NothingGuessed)
+	v := Ratio(evalstream.NanoCount(c.Correct), c.Guessed, NothingGuessed)
 	if c.Guessed == 0 && zero == ZeroDivisionOne {
 		v.Undefined, v.Value = "", 1
 	}
@@ -71,13 +75,13 @@ func (c PRF) Precision(zero ZeroDivision) Value {
 
 // Recall returns correct/gold. Without gold it is 0, or undefined (NoGold) if zero is null.
 func (c PRF) Recall(zero ZeroDivision) Value {
-	return zero.fill(Ratio(NanoCount(c.Correct), c.Gold, NoGold))
+	return zero.fill(Ratio(evalstream.NanoCount(c.Correct), c.Gold, NoGold))
 }
 
 // F1 returns 2·correct / (guessed + gold), the harmonic mean of precision and recall; 0 if nothing is correct.
 // With neither guesses nor gold it is 0, or undefined (NoUnits) if zero is null.
 func (c PRF) F1(zero ZeroDivision) Value {
-	return zero.fill(Ratio(NanoCount(2*c.Correct), c.Guessed+c.Gold, NoUnits))
+	return zero.fill(Ratio(evalstream.NanoCount(2*c.Correct), c.Guessed+c.Gold, NoUnits))
 }
 
 func (z ZeroDivision) fill(v Value) Value {

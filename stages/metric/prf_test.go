@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"evalstream"
 )
 
 func TestPRFOfTACRED(t *testing.T) {
@@ -29,9 +31,9 @@ func TestPRFOfTACRED(t *testing.T) {
 		c := PRF{Guessed: g.Guessed, Gold: g.Gold, Correct: g.Correct}
 		p, r, f1 := c.Precision(ZeroDivisionOne), c.Recall(ZeroDivisionOne), c.F1(ZeroDivisionOne)
 		want := []Value{
-			{Value: g.P, Num: NanoCount(g.Correct), Den: g.Guessed, HasRatio: true},
-			{Value: g.R, Num: NanoCount(g.Correct), Den: g.Gold, HasRatio: true},
-			{Value: f1.Value, Num: NanoCount(2 * g.Correct), Den: g.Guessed + g.Gold, HasRatio: true},
+			{Value: g.P, Num: evalstream.NanoCount(g.Correct), Den: g.Guessed, HasRatio: true},
+			{Value: g.R, Num: evalstream.NanoCount(g.Correct), Den: g.Gold, HasRatio: true},
+			{Value: f1.Value, Num: evalstream.NanoCount(2 * g.Correct), Den: g.Guessed + g.Gold, HasRatio: true},
 		}
 		if d := cmp.Diff(want, []Value{p, r, f1}); d != "" {
 			t.Errorf("%s: (-want +got)\n%s", name, d)
@@ -66,7 +68,7 @@ func TestPRFZeroDivision(t *testing.T) {
 			v.HasRatio = true
 		}
 		p.Den, r.Den, f1.Den = c.Guessed, c.Gold, c.Guessed+c.Gold
-		p.Num, r.Num, f1.Num = NanoCount(c.Correct), NanoCount(c.Correct), NanoCount(2*c.Correct)
+		p.Num, r.Num, f1.Num = evalstream.NanoCount(c.Correct), evalstream.NanoCount(c.Correct), evalstream.NanoCount(2*c.Correct)
 		if d := cmp.Diff([]Value{p, r, f1}, []Value{c.Precision(z), c.Recall(z), c.F1(z)}); d != "" {
 			t.Errorf("%+v, %s: (-want +got)\n%s", c, zero, d)
 		}
@@ -160,7 +162,7 @@ func TestMeanSD(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	f := func(num Nano, den int64, want Value) {
+	f := func(num evalstream.Nano, den int64, want Value) {
 		t.Helper()
 		want.Num, want.Den, want.HasRatio = num, den, true
 		if got := Ratio(num, den, NoUnits); got != want {
@@ -169,9 +171,9 @@ func TestRatio(t *testing.T) {
 	}
 	f(0, 0, Value{Undefined: NoUnits})
 	f(0, 3, Value{})
-	f(One, 3, Value{Value: 1.0 / 3})
-	f(280716*One, 447000, Value{Value: 280716.0 / 447000})
+	f(evalstream.One, 3, Value{Value: 1.0 / 3})
+	f(280716*evalstream.One, 447000, Value{Value: 280716.0 / 447000})
 	f(333333333, 2, Value{Value: 0.1666666665})
-	f(-One/2, 1, Value{Value: -0.5})
+	f(-evalstream.One/2, 1, Value{Value: -0.5})
 	f(math.MaxInt64, math.MaxInt64, Value{Value: 1e-9})
 }

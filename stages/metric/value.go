@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"evalstream"
 )
 
 // Reasons why a [Value] is undefined.
@@ -18,11 +20,11 @@ const (
 
 // Value is a metric as read: a number, or the reason why there is none.
 type Value struct {
-	Value     float64 // finite; 0 if Undefined is set
-	Undefined string  // the reason, "" if there is a value
-	Num       Nano    // numerator
-	Den       int64   // denominator; 0 beside a value says that a convention gave it
-	HasRatio  bool    // Num and Den are set: the value is Num/Den (alpha, macro means and spreads are not of that form)
+	Value     float64         // finite; 0 if Undefined is set
+	Undefined string          // the reason, "" if there is a value
+	Num       evalstream.Nano // numerator
+	Den       int64           // denominator; 0 beside a value says that a convention gave it
+	HasRatio  bool            // Num and Den are set: the value is Num/Den (alpha, macro means and spreads are not of that form)
 }
 
 // Defined reports whether there is a value.
@@ -30,7 +32,7 @@ func (v Value) Defined() bool { return v.Undefined == "" }
 
 // Ratio returns num/den: the float64 nearest to the exact quotient. With den = 0 it is undefined for the reason given.
 // A mean is the sum of scores over their count, a proportion NanoCount(hits) over trials. It panics if den is negative.
-func Ratio(num Nano, den int64, reason string) Value {
+func Ratio(num evalstream.Nano, den int64, reason string) Value {
 	v := Value{Num: num, Den: den, HasRatio: true}
 	switch {
 	case den < 0:
@@ -38,7 +40,7 @@ func Ratio(num Nano, den int64, reason string) Value {
 	case den == 0:
 		v.Undefined = reason
 	default:
-		v.Value = quotient(num, den)
+		v.Value = num.Over(den)
 	}
 	return v
 }
