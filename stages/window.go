@@ -64,12 +64,12 @@ func (w Window) String() string {
 	case w.All:
 		return "all"
 	case w.Size == w.Step:
-		return span(w.Size)
+		return spanText(w.Size)
 	}
-	return span(w.Size) + "/" + span(w.Step)
+	return spanText(w.Size) + "/" + spanText(w.Step)
 }
 
-func span(d time.Duration) string {
+func spanText(d time.Duration) string {
 	s := d.String()
 	s = strings.TrimSuffix(s, "0s")
 	if s == "" {

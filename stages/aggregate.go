@@ -1,0 +1,469 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeebo/xxh3"
+
+	"evalstream"
+)
+
+// NewAggregate makes aggregate: it remembers what each unit contributes, so that a
+// repeat counts once and a correction moves the unit; it publishes results, or
+// partials if a.Partials is set. State: see units, and one cell a group, window pane
+// and grouping.
+func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	return func() (evalstream.Stage, error) {
+		g := &aggregate{book: newBook(a), fields: a.Fields(), grain: finest(a.Windows)}
+		g.digester = g.Digester()
+		return g, nil
+	}, nil
+}
+
+// aggregate folds scores into cells.
+type aggregate struct {
+	*book
+	fields []string // that groups are made of
+	grain  time.Duration
+	units  units
+
+	runs     dictionary
+	groups   dictionary // values of all fields, joined
+	patterns dictionary // what a unit adds, in bytes
+
+	tupleMu sync.RWMutex
+	tuples  [][]uint32 // by group: its number in each layout
+	adds    []contribution
+	// What Apply sees of them: workers only append.
+	known     [][]uint32
+	knownAdds []contribution
+
+	base      int64 // pane that slots count from
+	hasBase   bool
+	digester  evalstream.Digester
+	obs       []evalstream.Observation
+	received  int64
+	replaced  int64
+	rejected  int64
+	late      int64
+	straight  int64 // units that are positions: held in the cells alone
+	forgotten [8]int64
+	swept     evalstream.Time
+}
+
+// contribution is what a scored unit adds to each of its cells.
+type contribution struct {
+	values      []evalstream.Nano
+	label, gold uint32
+	ratings     string
+}
+
+// Load is for a changelog; without one there is nothing to load.
+func (a *aggregate) Load(_, _ []byte) error { return nil }
+
+// Process digests and applies.
+func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	a.obs = a.digester.Digest(in, a.obs[:0], out)
+	return a.Apply(ctx, a.obs, out)
+}
+
+// Every is the rhythm of publishing.
+func (a *aggregate) Every() evalstream.Every { return a.options.Every }
+
+// Apply folds observations in order.
+func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *evalstream.Out) error {
+	if a.mixed != nil {
+		return a.mixed
+	}
+	a.look()
+	for i := range in {
+		if f := a.apply(&in[i]); f != nil {
+			out.Reject(in[i].Seq, *f)
+		}
+	}
+	return nil
+}
+
+// look takes in what the workers have numbered.
+func (a *aggregate) look() {
+	a.tupleMu.RLock()
+	defer a.tupleMu.RUnlock()
+	a.known, a.knownAdds = a.tuples, a.adds
+}
+
+func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
+	a.received++
+	if o.Unit == ([2]uint64{}) {
+		a.straight++
+		a.positions = true
+		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
+		return nil
+	}
+	if f := a.tooLate(o.Time); f != nil {
+		a.late++
+		return f
+	}
+	pane, err := a.relative(o.Time)
+	if err != nil {
+		a.rejected++
+		return err
+	}
+	row, at, isNew := a.units.find(o.Unit, o.Run)
+	s := a.units.slots.at(at)
+	pattern := o.Pattern | uint32(o.Status)<<statusShift
+	if isNew {
+		a.units.judge(row, false, isJudged(o.Status))
+	} else {
+		if a.options.Conflict == Refuse && (s.pattern != pattern || s.group != o.Group || s.pane != pane) {
+			a.rejected++
+			return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "unit holds a different score of this run; --on-conflict replace takes the newer one"}
+		}
+		a.replaced++
+		if o.Revision < a.units.revision(at) {
+			return nil
+		}
+		a.units.judge(row, isJudged(s.status()), isJudged(o.Status))
+		a.add(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane), -1)
+	}
+	s.group, s.pattern, s.pane = o.Group, pattern, pane
+	a.units.setRevision(at, o.Revision)
+	a.add(o.Group, o.Pattern, o.Status, a.absolute(pane), 1)
+	return nil
+}
+
+// add adds or takes back one unit in every cell that it belongs to. pane counts in
+// grains from 1970.
+func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, sign int64) {
+	if status == evalstream.Waiting || status == evalstream.Retracted {
+		return
+	}
+	groups, contributes := a.known[group], &a.knownAdds[pattern]
+	for i := range a.sheets {
+		s := &a.sheets[i]
+		p := int64(0)
+		if !s.window.All {
+			p = floorDiv(pane*int64(a.grain), int64(s.window.Step))
+		}
+		c := s.cell(groups[s.layout], p)
+		c.count(status, sign)
+		if status != evalstream.Scored {
+			continue
+		}
+		switch a.family {
+		case retrieval:
+			c.values(contributes.values, evalstream.Nano(sign))
+		case fewshot:
+			c.labels(contributes.label, contributes.gold, sign)
+		case agreement:
+			c.patterns.AddPattern(contributes.ratings, sign)
+		}
+	}
+}
+
+func (a *aggregate) paneOf(t evalstream.Time) int64 {
+	if a.grain == 0 || t == evalstream.NoTime {
+		return 0
+	}
+	return floorDiv(int64(t), int64(a.grain))
+}
+
+// relative is a time as a slot keeps it: grains after the first time seen.
+func (a *aggregate) relative(t evalstream.Time) (int32, *evalstream.Fault) {
+	if a.grain == 0 || t == evalstream.NoTime {
+		return math.MinInt32, nil
+	}
+	p := floorDiv(int64(t), int64(a.grain))
+	if !a.hasBase {
+		a.base, a.hasBase = p, true
+	}
+	if d := p - a.base; d > math.MinInt32 && d <= math.MaxInt32 {
+		return int32(d), nil
+	}
+	return 0, &evalstream.Fault{Class: evalstream.ClassStage, Path: "/time", Reason: fmt.Sprintf("time %s is too far from the first time seen for windows this fine", t)}
+}
+
+func (a *aggregate) absolute(pane int32) int64 {
+	if pane == math.MinInt32 {
+		return 0
+	}
+	return a.base + int64(pane)
+}
+
+func (a *aggregate) tooLate(t evalstream.Time) *evalstream.Fault {
+	h := a.options.Horizon
+	if h <= 0 || t == evalstream.NoTime || a.watermark == evalstream.NoTime || a.watermark == evalstream.EndOfTime || t >= a.watermark-evalstream.Time(h) {
+		return nil
+	}
+	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, h, a.watermark)}
+}
+
+// Advance closes windows; at the end of the input everything is final.
+func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
+	if a.mixed != nil {
+		return a.mixed
+	}
+	a.watermark, a.book.judged = watermark, a.units.judged
+	if watermark == evalstream.EndOfTime {
+		if a.options.Partials {
+			a.partials(out, true)
+			return nil
+		}
+		return a.publish(out, true)
+	}
+	a.sweep()
+	return nil
+}
+
+// sweep forgets units older than the horizon. Their contributions stay in the cells.
+func (a *aggregate) sweep() {
+	h := evalstream.Time(a.options.Horizon)
+	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
+		return
+	}
+	a.swept = a.watermark
+	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
+	a.units.keep(func(s *slot) bool {
+		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
+			return true
+		}
+		a.forgotten[s.status()]++
+		return false
+	})
+}
+
+// Tick publishes what was touched since the last.
+func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
+	if a.mixed != nil {
+		return a.mixed
+	}
+	if a.options.Partials {
+		a.partials(out, false)
+		return nil
+	}
+	a.book.judged = a.units.judged
+	return a.publish(out, false)
+}
+
+// partials emits the state of the touched cells, or of all.
+func (a *aggregate) partials(out *evalstream.Out, all bool) {
+	emit := func(p *evalstream.Partial) {
+		p.Settings, p.Judged = a.settings, a.units.judged
+		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
+	}
+	from := len(out.Records)
+	for i := range a.sheets {
+		s := &a.sheets[i]
+		cells := s.dirty
+		if all {
+			cells = s.order
+		}
+		for _, c := range cells {
+			emit(&evalstream.Partial{
+				Family: familyNames[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+			})
+		}
+		s.clean()
+	}
+	sortByKey(out.Records[from:])
+	emit(&evalstream.Partial{Family: judgedFamily})
+}
+
+// judgedFamily is a partial that carries the number of judged units alone.
+const judgedFamily = "judged"
+
+// Tallies reads what is held off the state.
+func (a *aggregate) Tallies() []evalstream.Tally {
+	if a.received == 0 && a.rejected == 0 {
+		return nil
+	}
+	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Of[evalstream.Scored] = a.straight
+	for _, st := range evalstream.Statuses() {
+		t.Held += a.forgotten[st]
+		t.Of[st] += a.forgotten[st]
+	}
+	for i := range uint32(a.units.slots.len()) {
+		t.Held++
+		t.Of[a.units.slots.at(i).status()]++
+	}
+	return []evalstream.Tally{t}
+}
+
+// digester is the half of aggregate that a worker does: names become numbers.
+type digester struct {
+	a                      *aggregate
+	runs, groups, patterns memo
+	key                    []byte
+	literals               []string
+	settings               *evalstream.Settings
+}
+
+// Digester makes a worker's half; it shares the stage's dictionaries.
+func (a *aggregate) Digester() evalstream.Digester {
+	return &digester{a: a, runs: memo{of: &a.runs}, groups: memo{of: &a.groups}, patterns: memo{of: &a.patterns}}
+}
+
+// Digest appends an observation for each score.
+func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, out *evalstream.Out) []evalstream.Observation {
+	for i := range in {
+		s, ok := in[i].Body.(*evalstream.Score)
+		if !ok {
+			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
+			continue
+		}
+		o, f := d.observe(s, in[i].Time)
+		if f != nil {
+			out.Reject(in[i].Seq, *f)
+			continue
+		}
+		o.Seq = in[i].Seq
+		dst = append(dst, o)
+	}
+	return dst
+}
+
+func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
+	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
+	if at == evalstream.NoTime && d.a.grain != 0 && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
+		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
+	}
+	if !s.Positions {
+		h := xxh3.HashString128(s.Unit)
+		o.Unit = [2]uint64{h.Lo, h.Hi | 1} // never zero
+	}
+	d.key = append(d.key[:0], s.Run...)
+	o.Run = d.runs.id(d.key, nil)
+	if s.Status == evalstream.Scored {
+		if o.Pattern, f = d.pattern(s); f != nil {
+			return o, f
+		}
+	} else {
+		o.Pattern = d.nothing()
+	}
+	d.key = d.key[:0]
+	for _, name := range d.a.fields {
+		d.key = appendField(d.key, s, name)
+	}
+	o.Group = d.groups.id(d.key, d.a.newTuple)
+	return o, nil
+}
+
+// appendField appends a field's literal and a separator; an absent field has none.
+func appendField(dst []byte, s *evalstream.Score, name string) []byte {
+	switch name {
+	case "run":
+		if s.Run != "" {
+			dst = evalstream.AppendString(dst, s.Run)
+		}
+	default:
+		for i := range s.Slices {
+			if s.Slices[i].Name == name {
+				dst = append(dst, s.Slices[i].Value...)
+				break
+			}
+		}
+	}
+	return append(dst, fieldEnd)
+}
+
+// fieldEnd separates literals; no JSON literal has it.
+const fieldEnd = 0
+
+// newTuple numbers a new group in each layout.
+func (a *aggregate) newTuple(id uint32, joined string) {
+	literals := splitFields(joined)
+	numbers := make([]uint32, len(a.layouts))
+	for i, l := range a.layouts {
+		var key []byte
+		for _, f := range l.fields {
+			key = append(append(key, literals[f]...), fieldEnd)
+		}
+		numbers[i] = l.groups.id(key, nil)
+	}
+	a.tupleMu.Lock()
+	defer a.tupleMu.Unlock()
+	a.tuples = append(a.tuples, numbers)
+}
+
+func splitFields(joined string) []string {
+	var fields []string
+	for len(joined) > 0 {
+		n := 0
+		for joined[n] != fieldEnd {
+			n++
+		}
+		fields = append(fields, joined[:n])
+		joined = joined[n+1:]
+	}
+	return fields
+}
+
+// nothing is the contribution of a unit that is not scored.
+func (d *digester) nothing() uint32 {
+	d.key = append(d.key[:0], 'n')
+	return d.patterns.id(d.key, func(uint32, string) { d.a.newContribution(contribution{}) })
+}
+
+func (a *aggregate) newContribution(c contribution) {
+	a.tupleMu.Lock()
+	defer a.tupleMu.Unlock()
+	a.adds = append(a.adds, c)
+}
+
+// pattern numbers what a scored unit adds.
+func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
+	family := agreement
+	switch {
+	case s.Values != nil:
+		family = retrieval
+	case s.Labelled:
+		family = fewshot
+	}
+	if s.Settings != d.settings || d.settings == nil {
+		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
+			return 0, f
+		}
+		d.settings = s.Settings
+	}
+	switch family {
+	case retrieval:
+		d.key = append(d.key[:0], 'v')
+		for _, v := range s.Values {
+			for shift := 0; shift < 64; shift += 8 {
+				d.key = append(d.key, byte(uint64(v)>>shift))
+			}
+		}
+		return d.patterns.id(d.key, func(uint32, string) {
+			d.a.newContribution(contribution{values: slices.Clone(s.Values)})
+		}), nil
+	case fewshot:
+		d.key = append(append(append(append(d.key[:0], 'l'), s.Label...), fieldEnd), s.Gold...)
+		return d.patterns.id(d.key, func(uint32, string) {
+			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
+		}), nil
+	}
+	d.literals = d.literals[:0]
+	for _, r := range s.Ratings {
+		d.literals = append(d.literals, ratingText(r.Value))
+	}
+	d.key = appendPattern(append(d.key[:0], 'r'), d.literals)
+	return d.patterns.id(d.key, func(_ uint32, name string) {
+		d.a.newContribution(contribution{ratings: name[1:]})
+	}), nil
+}
+
+// relation is the number of a label, noRelation for the negative one.
+func (a *aggregate) relation(label string) uint32 {
+	if label == a.options.Negative {
+		return noRelation
+	}
+	return a.relations.id([]byte(label), nil)
+}

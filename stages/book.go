@@ -1,0 +1,162 @@
+package stages
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"evalstream"
+	"evalstream/stages/metric"
+)
+
+// book holds the cells of every grouping and window, and what they are named by.
+// aggregate fills it with units, merge with partials; both read it the same way.
+type book struct {
+	options   Aggregation
+	groupings []grouping
+	layouts   []layout
+	sheets    []sheet // layout by layout, its windows side by side
+	watermark evalstream.Time
+	judged    int64
+	positions bool // some units are positions, which gold cannot wait for
+
+	mu        sync.Mutex // family and settings are set by whichever worker sees them first
+	family    int        // -1: not known yet
+	measures  []metric.Measure
+	names     []string
+	settings  *evalstream.Settings
+	mixed     error
+	relations dictionary
+}
+
+// layout is the fields that cells are kept by. Groupings that differ in the relation
+// alone read the same cells.
+type layout struct {
+	fields []int // in the aggregation's fields
+	names  []string
+	groups *dictionary // values of the fields, joined
+}
+
+// sheet is the cells of one layout and one window.
+type sheet struct {
+	layout   int
+	window   Window
+	groups   *dictionary
+	readers  []reader
+	recent   []*cell     // by group: the cell used last
+	cells    map[cellKey]*cell
+	order    []*cell // in the order of their making
+	dirty    []*cell
+}
+
+// reader is a grouping that is published from a sheet, and what was published of each
+// window, by group and first pane.
+type reader struct {
+	grouping *grouping
+	told     map[cellKey]*told
+}
+
+type cellKey struct {
+	group uint32
+	pane  int64
+}
+
+// told is what readers of a window know.
+type told struct {
+	closed   bool
+	revision int64
+}
+
+func newBook(a Aggregation) *book {
+	b := &book{options: a, family: -1, watermark: evalstream.NoTime}
+	b.group(a.By)
+	return b
+}
+
+// group lays out the sheets.
+func (b *book) group(by [][]string) {
+	b.groupings = b.options.groupings(by)
+	all := b.options.Fields()
+	for i := range b.groupings {
+		g := &b.groupings[i]
+		k := slices.IndexFunc(b.layouts, func(l layout) bool { return slices.Equal(l.fields, g.fields) })
+		if k < 0 {
+			k = len(b.layouts)
+			l := layout{fields: g.fields, groups: new(dictionary)}
+			for _, f := range g.fields {
+				l.names = append(l.names, all[f])
+			}
+			b.layouts = append(b.layouts, l)
+			for _, w := range b.options.Windows {
+				b.sheets = append(b.sheets, sheet{layout: k, window: w, groups: l.groups, cells: map[cellKey]*cell{}})
+			}
+		}
+		for w := range b.options.Windows {
+			s := &b.sheets[k*len(b.options.Windows)+w]
+			s.readers = append(s.readers, reader{grouping: g, told: map[cellKey]*told{}})
+		}
+	}
+}
+
+var familyNames = [families]string{"retrieval", "fewshot", "agreement"}
+
+// begin sets the family at the first scored unit and checks every other against it.
+func (b *book) begin(family int, names []string, settings *evalstream.Settings) *evalstream.Fault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.family < 0 {
+		b.family, b.settings = family, settings
+		for _, name := range names {
+			m, err := metric.ParseMeasure(name)
+			if err != nil {
+				b.family = -1
+				return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/values", Reason: err.Error()}
+			}
+			b.measures = append(b.measures, m)
+		}
+		b.names = slices.Clone(names)
+		return nil
+	}
+	if b.family != family {
+		return &evalstream.Fault{Class: evalstream.ClassStage, Reason: fmt.Sprintf("want %s scores, got %s; aggregate one family at a time", familyNames[b.family], familyNames[family])}
+	}
+	if settings != nil && b.settings != nil && settings.Digest != b.settings.Digest {
+		if b.mixed == nil {
+			b.mixed = evalstream.NotComparable("settings %s (%s) and %s (%s) in one aggregation; score everything with the same options", b.settings.Digest, b.settings.Text, settings.Digest, settings.Text)
+		}
+		return nil
+	}
+	if !slices.Equal(b.names, names) {
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/values", Reason: fmt.Sprintf("want measures %v, got %v", b.names, names)}
+	}
+	return nil
+}
+
+// cell is the cell of a group and a pane, made empty if it is new, and marked as touched.
+func (s *sheet) cell(group uint32, pane int64) *cell {
+	for int(group) >= len(s.recent) {
+		s.recent = append(s.recent, nil)
+	}
+	c := s.recent[group]
+	if c == nil || c.pane != pane {
+		key := cellKey{group, pane}
+		if c = s.cells[key]; c == nil {
+			c = &cell{group: group, pane: pane}
+			s.cells[key] = c
+			s.order = append(s.order, c)
+		}
+		s.recent[group] = c
+	}
+	if !c.dirty {
+		c.dirty = true
+		s.dirty = append(s.dirty, c)
+	}
+	return c
+}
+
+func (s *sheet) clean() {
+	for _, c := range s.dirty {
+		c.dirty = false
+	}
+	s.dirty = s.dirty[:0]
+}

@@ -1,0 +1,156 @@
+package stages
+
+import (
+	"fmt"
+	"slices"
+
+	"evalstream"
+	"evalstream/stages/metric"
+)
+
+// cell is what the units of one group and one pane add up to: integers only, so it
+// adds, takes back and merges in any order.
+type cell struct {
+	group uint32
+	pane  int64
+	dirty bool
+
+	n, pending, unjudged, expired int64
+
+	sums      []evalstream.Nano // retrieval: one a measure
+	relations []metric.PRF      // few-shot: by relation number
+	patterns  metric.Histogram  // agreement
+}
+
+// empty says that nothing is in the cell.
+func (c *cell) empty() bool { return c.n == 0 && c.pending == 0 && c.unjudged == 0 && c.expired == 0 }
+
+// count adds sign units of a status.
+func (c *cell) count(s evalstream.Status, sign int64) {
+	switch s {
+	case evalstream.Scored:
+		c.n += sign
+	case evalstream.Pending:
+		c.pending += sign
+	case evalstream.Unjudged:
+		c.unjudged += sign
+	case evalstream.Expired:
+		c.expired += sign
+	case evalstream.Waiting, evalstream.Retracted:
+	}
+}
+
+// values adds or takes back one unit's value of each measure.
+func (c *cell) values(vs []evalstream.Nano, sign evalstream.Nano) {
+	if c.sums == nil {
+		c.sums = make([]evalstream.Nano, len(vs))
+	}
+	sums := c.sums[:len(vs)]
+	for i, v := range vs {
+		sums[i] += sign * v
+	}
+}
+
+// noRelation is the number of the negative label: it is no relation.
+const noRelation = ^uint32(0)
+
+// labels adds or takes back one unit's prediction: a guess counts with its label,
+// gold and correct with the gold label.
+func (c *cell) labels(label, gold uint32, sign int64) {
+	if label != noRelation {
+		c.relation(label).Guessed += sign
+	}
+	if gold != noRelation {
+		r := c.relation(gold)
+		r.Gold += sign
+		if label == gold {
+			r.Correct += sign
+		}
+	}
+}
+
+func (c *cell) relation(r uint32) *metric.PRF {
+	for int(r) >= len(c.relations) {
+		c.relations = append(c.relations, metric.PRF{})
+	}
+	return &c.relations[r]
+}
+
+// merge adds all of o, or takes it back (sign -1).
+func (c *cell) merge(o *cell, sign int64) {
+	c.n += sign * o.n
+	c.pending += sign * o.pending
+	c.unjudged += sign * o.unjudged
+	c.expired += sign * o.expired
+	if len(o.sums) > 0 {
+		c.values(o.sums, evalstream.Nano(sign))
+	}
+	for r, p := range o.relations {
+		if p != (metric.PRF{}) {
+			q := c.relation(uint32(r))
+			q.Guessed += sign * p.Guessed
+			q.Gold += sign * p.Gold
+			q.Correct += sign * p.Correct
+		}
+	}
+	if sign > 0 {
+		c.patterns.Merge(&o.patterns)
+	} else {
+		c.patterns.Subtract(&o.patterns)
+	}
+}
+
+// pack is the cell in the form in which it travels.
+func (b *book) pack(c *cell) evalstream.Cell {
+	out := evalstream.Cell{N: c.n, Pending: c.pending, Unjudged: c.unjudged, Expired: c.expired}
+	switch b.family {
+	case retrieval:
+		if len(c.sums) > 0 {
+			out.Measures, out.Sums = b.names, slices.Clone(c.sums)
+		}
+	case fewshot:
+		for r, p := range c.relations {
+			if p != (metric.PRF{}) {
+				out.Counts = append(out.Counts, evalstream.Count{Name: b.relations.name(uint32(r)), N: []int64{p.Guessed, p.Gold, p.Correct}})
+			}
+		}
+	case agreement:
+		for pattern, units := range c.patterns.All() {
+			out.Counts = append(out.Counts, evalstream.Count{Name: pattern, N: []int64{units}})
+		}
+	}
+	slices.SortFunc(out.Counts, func(x, y evalstream.Count) int { return compareText(x.Name, y.Name) })
+	return out
+}
+
+// unpack reads a cell that pack made, perhaps in another process.
+func (b *book) unpack(in *evalstream.Cell) (*cell, error) {
+	c := &cell{n: in.N, pending: in.Pending, unjudged: in.Unjudged, expired: in.Expired}
+	if len(in.Sums) > 0 {
+		if !slices.Equal(in.Measures, b.names) {
+			return nil, fmt.Errorf("accumulator: want measures %v, got %v", b.names, in.Measures)
+		}
+		c.sums = slices.Clone(in.Sums)
+	}
+	for _, row := range in.Counts {
+		switch {
+		case b.family == fewshot && len(row.N) == 3:
+			*c.relation(b.relations.id([]byte(row.Name), nil)) = metric.PRF{Guessed: row.N[0], Gold: row.N[1], Correct: row.N[2]}
+		case b.family == agreement && len(row.N) == 1:
+			c.patterns.AddPattern(row.Name, row.N[0])
+		default:
+			return nil, fmt.Errorf("accumulator: row %q has %d numbers, want 3 (few-shot) or 1 (agreement)", row.Name, len(row.N))
+		}
+	}
+	return c, nil
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,155 @@
+package stages
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"evalstream"
+)
+
+// NewMerge makes merge: it puts the partials of all partitions together and
+// publishes results. It keeps the last partial of each key, so a repeat changes
+// nothing. Groupings and windows come from the partials; a.By says only which of
+// them name a relation. It publishes nothing before every partition has spoken.
+func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	return func() (evalstream.Stage, error) {
+		return &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}, nil
+	}, nil
+}
+
+type merge struct {
+	*book
+	last     map[string]*cell // by key of the partial
+	judgedBy map[string]int64 // by step and partition
+	heard    map[int32]bool
+	expected int32
+	received int64
+	replaced int64
+	rejected int64
+	key      []byte
+}
+
+// Load is for the contract: merge has no changelog, it reads its input from the start.
+func (m *merge) Load(_, _ []byte) error { return nil }
+
+// Every is the rhythm of publishing.
+func (m *merge) Every() evalstream.Every { return m.options.Every }
+
+// Process takes partials; the last of each key stands.
+func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	for i := range in {
+		p, ok := in[i].Body.(*evalstream.Partial)
+		if !ok {
+			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
+			continue
+		}
+		m.received++
+		if f := m.take(p); f != nil {
+			m.rejected++
+			out.Reject(in[i].Seq, *f)
+		}
+		if m.mixed != nil {
+			return m.mixed
+		}
+	}
+	return nil
+}
+
+func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
+	m.expected = max(m.expected, p.Partitions)
+	m.heard[p.Partition] = true
+	source := fmt.Sprintf("%s/%d", p.Step, p.Partition)
+	m.key = p.AppendKey(m.key[:0])
+	old := m.last[string(m.key)]
+	m.judged += p.Judged - m.judgedBy[source]
+	m.judgedBy[source] = p.Judged
+	if p.Family == judgedFamily {
+		if old != nil {
+			m.replaced++
+		}
+		m.last[string(m.key)] = new(cell)
+		return nil
+	}
+	family := slices.Index(familyNames[:], p.Family)
+	if family < 0 {
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames, p.Family)}
+	}
+	if p.Settings != nil || m.family < 0 {
+		names := p.Cell.Measures
+		if names == nil && m.family == family {
+			names = m.names
+		}
+		if family != retrieval || names != nil {
+			if f := m.begin(family, names, p.Settings); f != nil {
+				return f
+			}
+		}
+	}
+	s, f := m.sheet(p)
+	if f != nil {
+		return f
+	}
+	c, err := m.unpack(&p.Cell)
+	if err != nil {
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/accumulator", Reason: err.Error()}
+	}
+	var group []byte
+	for _, by := range p.By {
+		group = append(append(group, by.Value...), fieldEnd)
+	}
+	total := s.cell(s.groups.id(group, nil), p.Pane)
+	if old != nil {
+		m.replaced++
+		total.merge(old, -1)
+	}
+	total.merge(c, 1)
+	m.last[string(m.key)] = c
+	return nil
+}
+
+// sheet is the sheet of a partial's grouping and window, which it makes if it is new.
+func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
+	names := make([]string, len(p.By))
+	for i, by := range p.By {
+		names[i] = by.Name
+	}
+	k := slices.IndexFunc(m.layouts, func(l layout) bool { return slices.Equal(l.names, names) })
+	if k < 0 {
+		return nil, &evalstream.Fault{Class: evalstream.ClassStage, Path: "/by", Reason: fmt.Sprintf("want one of the groupings of --by, got %v; give merge the --by of aggregate", names)}
+	}
+	for i := range m.sheets {
+		if s := &m.sheets[i]; s.layout == k && s.window.String() == p.Window {
+			return s, nil
+		}
+	}
+	return nil, &evalstream.Fault{Class: evalstream.ClassStage, Path: "/window", Reason: fmt.Sprintf("want one of the windows of --window, got %q; give merge the --window of aggregate", p.Window)}
+}
+
+// Advance publishes at the end of the input; until then event time closes windows.
+func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
+	m.watermark = watermark
+	if watermark != evalstream.EndOfTime {
+		return nil
+	}
+	return m.publish(out, true)
+}
+
+// Tick publishes what was touched, once every partition has spoken.
+func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
+	if len(m.heard) < int(m.expected) {
+		return nil
+	}
+	return m.publish(out, false)
+}
+
+// Tallies accounts for partials.
+func (m *merge) Tallies() []evalstream.Tally {
+	if m.received == 0 {
+		return nil
+	}
+	return []evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}
+}

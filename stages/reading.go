@@ -1,0 +1,536 @@
+package stages
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"evalstream"
+	"evalstream/stages/metric"
+)
+
+// view is one group in one window, put together from its cells.
+type view struct {
+	sheet  *sheet
+	reader *reader
+	values []string // of the grouping's fields; nil for the group of small groups
+	other  bool
+	group  uint32
+	pane   int64 // first
+	window evalstream.Window
+	sum    cell
+	units  int64 // all statuses, to rank groups by
+}
+
+// publish emits results: of the windows that were touched or have closed since the
+// last call, or of all, as final.
+func (b *book) publish(out *evalstream.Out, final bool) error {
+	var results []*evalstream.Result
+	for i := range b.sheets {
+		s := &b.sheets[i]
+		for k := range s.readers {
+			views, withdrawn := b.views(s, &s.readers[k], final)
+			var err error
+			if results, err = b.read(results, views, final); err != nil {
+				return err
+			}
+			results = b.withdraw(results, withdrawn)
+		}
+		s.clean()
+	}
+	emitResults(out, results)
+	return nil
+}
+
+// emitResults emits results by metric, group and window.
+func emitResults(out *evalstream.Out, results []*evalstream.Result) {
+	type keyed struct {
+		key []byte
+		r   *evalstream.Result
+	}
+	ks := make([]keyed, len(results))
+	var keys []byte
+	for i, r := range results {
+		from := len(keys)
+		keys = appendResultKey(keys, r)
+		ks[i] = keyed{keys[from:len(keys):len(keys)], r}
+	}
+	slices.SortFunc(ks, func(a, b keyed) int { return slices.Compare(a.key, b.key) })
+	for _, k := range ks {
+		out.Emit(evalstream.Record{Body: k.r, Time: evalstream.NoTime})
+	}
+}
+
+func appendResultKey(dst []byte, r *evalstream.Result) []byte {
+	dst = append(append(dst, r.Metric...), 0)
+	for _, s := range r.By {
+		dst = append(append(append(append(dst, s.Name...), 1), s.Value...), 0)
+	}
+	dst = append(dst, 0)
+	if r.Window.All {
+		return append(dst, 0)
+	}
+	dst = append(dst, 1)
+	for _, t := range [2]evalstream.Time{r.Window.Start, r.Window.End} {
+		u := uint64(t) ^ 1<<63
+		for shift := 56; shift >= 0; shift -= 8 {
+			dst = append(dst, byte(u>>shift))
+		}
+	}
+	return dst
+}
+
+// views puts together the windows that are due. withdrawn are windows that were
+// published and hold nothing any more.
+func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
+	all := final || b.folds(s)
+	cells := s.dirty
+	if all {
+		cells = s.order
+	}
+	seen := make(map[cellKey]bool, len(cells))
+	add := func(group uint32, pane int64) {
+		key := cellKey{group, pane}
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		v := b.view(s, r, group, pane)
+		if v.sum.empty() && b.missingOf(&v) <= 0 {
+			if r.told[key] != nil {
+				withdrawn = append(withdrawn, v)
+			}
+			return
+		}
+		due = append(due, v)
+	}
+	for _, c := range cells {
+		for k := range s.window.panes() {
+			add(c.group, c.pane-k)
+		}
+	}
+	if !s.window.All && b.watermark != evalstream.NoTime {
+		for _, c := range s.order {
+			for k := range s.window.panes() {
+				t := r.told[cellKey{c.group, c.pane - k}]
+				if end := s.window.from(c.pane - k).End; end <= b.watermark && (t == nil || !t.closed) {
+					add(c.group, c.pane-k)
+				}
+			}
+		}
+	}
+	return b.fold(s, r, due), withdrawn
+}
+
+// view adds up the cells of one window. Most windows are one cell.
+func (b *book) view(s *sheet, r *reader, group uint32, pane int64) view {
+	v := view{sheet: s, reader: r, group: group, pane: pane, window: s.window.from(pane), values: splitFields(s.groups.name(group))}
+	if n := s.window.panes(); n > 1 {
+		for k := range n {
+			if c := s.cells[cellKey{group, pane + k}]; c != nil {
+				v.sum.merge(c, 1)
+			}
+		}
+	} else if c := s.cells[cellKey{group, pane}]; c != nil {
+		v.sum = *c
+	}
+	v.units = v.sum.n + v.sum.pending + v.sum.unjudged + v.sum.expired
+	return v
+}
+
+// folds says that the sheet has more groups than are published.
+func (b *book) folds(s *sheet) bool {
+	return b.options.MaxGroups > 0 && len(s.recent) > b.options.MaxGroups
+}
+
+// fold puts the smallest groups of each window together: by units, then by values,
+// so it does not depend on the order in which they came.
+func (b *book) fold(s *sheet, r *reader, views []view) []view {
+	if !b.folds(s) {
+		return views
+	}
+	slices.SortFunc(views, func(x, y view) int {
+		return cmp.Or(cmp.Compare(x.pane, y.pane), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
+	})
+	var kept []view
+	for from := 0; from < len(views); {
+		to := from
+		for to < len(views) && views[to].pane == views[from].pane {
+			to++
+		}
+		n := min(b.options.MaxGroups, to-from)
+		kept = append(kept, views[from:from+n]...)
+		if from+n < to {
+			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
+			for i := from + n; i < to; i++ {
+				rest.sum.merge(&views[i].sum, 1)
+			}
+			kept = append(kept, rest)
+		}
+		from = to
+	}
+	return kept
+}
+
+// by is the view's group as it is published.
+func (b *book) by(v *view) []evalstream.Slice {
+	g := v.reader.grouping
+	by := make([]evalstream.Slice, 0, len(g.names))
+	f := 0
+	for _, name := range g.names {
+		value := OtherGroup
+		if name == relationField {
+			value = ""
+		} else if !v.other {
+			value = v.values[f]
+			f++
+		}
+		by = append(by, evalstream.Slice{Name: name, Value: value})
+	}
+	if b.family == agreement && len(by) == 1 && by[0] == (evalstream.Slice{Name: "run"}) {
+		return nil // ratings have no run: the default grouping pools them
+	}
+	return by
+}
+
+// cellBy is a cell's group as it travels: the grouping's fields, and the one that a
+// mean is taken over.
+func (b *book) cellBy(s *sheet, c *cell) []evalstream.Slice {
+	names := b.layouts[s.layout].names
+	values := splitFields(s.groups.name(c.group))
+	by := make([]evalstream.Slice, len(names))
+	for i, name := range names {
+		by[i] = evalstream.Slice{Name: name, Value: values[i]}
+	}
+	return by
+}
+
+// read appends the results of the views.
+func (b *book) read(dst []*evalstream.Result, views []view, final bool) ([]*evalstream.Result, error) {
+	var err error
+	if b.options.Over != "" {
+		return b.readOver(dst, views, final)
+	}
+	for i := range views {
+		v := &views[i]
+		from := len(dst)
+		if dst, err = b.readView(dst, v, b.by(v)); err != nil {
+			return dst, err
+		}
+		b.finish(dst[from:], v, final)
+	}
+	return dst, nil
+}
+
+// finish sets what all metrics of a view share.
+func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
+	s, r := v.sheet, v.reader
+	key := cellKey{v.group, v.pane}
+	t := r.told[key]
+	if t == nil {
+		t = new(told)
+		r.told[key] = t
+	}
+	if t.closed {
+		t.revision++
+	}
+	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
+	t.closed = t.closed || closed
+	if !final && !s.window.All && b.options.Horizon > 0 && b.watermark != evalstream.NoTime {
+		final = v.window.End+evalstream.Time(b.options.Horizon) <= b.watermark
+	}
+	for _, out := range rs {
+		out.Closed, out.Final, out.Revision = closed, final, t.revision
+	}
+}
+
+// withdraw appends an empty result for each metric of a window that was published.
+func (b *book) withdraw(dst []*evalstream.Result, views []view) []*evalstream.Result {
+	for i := range views {
+		v := &views[i]
+		from := len(dst)
+		dst, _ = b.readView(dst, v, b.by(v))
+		for _, r := range dst[from:] {
+			r.Undefined = "withdrawn"
+		}
+		delete(v.reader.told, cellKey{v.group, v.pane})
+	}
+	return dst
+}
+
+// readView appends one result a metric.
+func (b *book) readView(dst []*evalstream.Result, v *view, by []evalstream.Slice) ([]*evalstream.Result, error) {
+	missing, unknown := b.missing(v)
+	base := evalstream.Result{
+		By: by, Window: v.window, N: v.sum.n, Pending: v.sum.pending, Unjudged: v.sum.unjudged,
+		Missing: missing, MissingUnknown: unknown, Settings: b.settings,
+	}
+	switch b.family {
+	case fewshot:
+		return b.readLabels(dst, base, v), nil
+	case agreement:
+		return b.readAgreement(dst, base, v)
+	}
+	return b.readMeans(dst, base, v), nil
+}
+
+// missing is how many judged units the run of the view never answered.
+func (b *book) missing(v *view) (n int64, unknown string) {
+	g := v.reader.grouping
+	switch {
+	case b.family == agreement:
+		return 0, "ratings have no gold to be missing from"
+	case !g.runOnly() || v.other:
+		return 0, "known by run only"
+	case !v.sheet.window.All:
+		return 0, "known over all time only"
+	case b.positions:
+		return 0, "units are positions"
+	}
+	return max(0, b.missingOf(v)), ""
+}
+
+// missingOf is the number of judged units that are not in the view, 0 where that is
+// not what the view is about.
+func (b *book) missingOf(v *view) int64 {
+	if b.family == agreement || b.positions || v.other || !v.sheet.window.All || !v.reader.grouping.runOnly() {
+		return 0
+	}
+	return b.judged - v.sum.n
+}
+
+func (b *book) readMeans(dst []*evalstream.Result, base evalstream.Result, v *view) []*evalstream.Result {
+	for i, m := range b.measures {
+		r := base
+		r.Metric = b.names[i]
+		var sum evalstream.Nano
+		if len(v.sum.sums) > 0 {
+			sum = v.sum.sums[i]
+		}
+		n := v.sum.n
+		if b.options.MissHits {
+			n += r.Missing
+		}
+		if m.Geometric() {
+			b.readGeometric(&r, sum, n, v.sum.n)
+		} else {
+			setValue(&r, metric.Ratio(sum, n, metric.NoUnits))
+			b.meanIntervals(&r, sum, n, m.Binary())
+		}
+		dst = append(dst, &r)
+	}
+	return dst
+}
+
+func (b *book) readGeometric(r *evalstream.Result, sum evalstream.Nano, n, scored int64) {
+	r.NoInterval = "none is known for a geometric mean"
+	if n == 0 {
+		r.Undefined = metric.NoUnits
+		return
+	}
+	r.Value = metric.GeometricMean(sum.Float(), int(n), int(n-scored))
+}
+
+func setValue(r *evalstream.Result, v metric.Value) {
+	r.Value, r.Undefined = v.Value, v.Undefined
+	r.Ratio, r.Num, r.Den = v.HasRatio, v.Num, v.Den
+}
+
+// wants says that a method is to be read.
+func (b *book) wants(method string) bool {
+	return len(b.options.Intervals) == 0 || slices.Contains(b.options.Intervals, method)
+}
+
+func (b *book) meanIntervals(r *evalstream.Result, sum evalstream.Nano, n int64, proportion bool) {
+	if r.Undefined != "" {
+		r.NoInterval = r.Undefined
+		return
+	}
+	if proportion && sum%evalstream.One == 0 {
+		k := int64(sum / evalstream.One)
+		if b.wants("wilson") {
+			r.Intervals = append(r.Intervals, interval(metric.Wilson(k, n, b.options.Confidence)))
+		}
+		if b.wants("beta_cs") {
+			r.Intervals = append(r.Intervals, interval(metric.BetaCS(k, n, b.options.Confidence)))
+		}
+	} else if b.wants("normal_mixture_cs") {
+		iv := interval(metric.NormalMixtureCS(r.Value, n, .5, b.options.MixtureR, b.options.Confidence))
+		iv.Parameter, iv.Setting = "r", b.options.MixtureR
+		r.Intervals = append(r.Intervals, iv)
+	}
+	if len(r.Intervals) == 0 {
+		r.NoInterval = "no method that was asked for fits this metric"
+	}
+}
+
+func interval(i metric.Interval) evalstream.Interval {
+	return evalstream.Interval{Method: i.Method, Looks: i.Looks, Confidence: i.Confidence, Low: i.Low, High: i.High}
+}
+
+// readLabels appends micro and macro precision, recall and F1; with relation among
+// the fields, one set a relation instead.
+func (b *book) readLabels(dst []*evalstream.Result, base evalstream.Result, v *view) []*evalstream.Result {
+	g := v.reader.grouping
+	zero := b.options.ZeroDivision
+	if g.relation >= 0 {
+		for i, p := range v.sum.relations {
+			if p == (metric.PRF{}) {
+				continue
+			}
+			row := base
+			row.By = slices.Clone(base.By)
+			row.By[g.relation].Value = string(evalstream.AppendString(nil, b.relations.name(uint32(i))))
+			row.N = p.Guessed + p.Gold - p.Correct
+			dst = b.readPRF(dst, row, p, zero)
+		}
+		return dst
+	}
+	var micro metric.PRF
+	var rows []metric.PRF
+	for _, p := range v.sum.relations {
+		if p != (metric.PRF{}) {
+			micro.Add(p)
+			rows = append(rows, p)
+		}
+	}
+	dst = b.readPRF(dst, base, micro, zero)
+	p, r, f1 := metric.Macro(rows, zero)
+	for _, m := range []struct {
+		name  string
+		value metric.Value
+	}{{"macro_f1", f1}, {"macro_precision", p}, {"macro_recall", r}} {
+		row := base
+		row.Metric, row.Of, row.NoInterval = m.name, int64(len(rows)), "none is known for a mean over relations"
+		setValue(&row, m.value)
+		dst = append(dst, &row)
+	}
+	return dst
+}
+
+func (b *book) readPRF(dst []*evalstream.Result, base evalstream.Result, c metric.PRF, zero metric.ZeroDivision) []*evalstream.Result {
+	for _, m := range []struct {
+		name  string
+		value metric.Value
+	}{{"f1", c.F1(zero)}, {"precision", c.Precision(zero)}, {"recall", c.Recall(zero)}} {
+		row := base
+		row.Metric = m.name
+		setValue(&row, m.value)
+		if m.name == "f1" {
+			row.NoInterval = "none is known for F1"
+		} else {
+			b.meanIntervals(&row, m.value.Num, m.value.Den, true)
+		}
+		dst = append(dst, &row)
+	}
+	return dst
+}
+
+func (b *book) readAgreement(dst []*evalstream.Result, base evalstream.Result, v *view) ([]*evalstream.Result, error) {
+	r := base
+	r.Metric, r.Agreed = "alpha", true
+	domain, counts, err := b.agreement(&v.sum)
+	if err != nil {
+		return dst, err
+	}
+	a := metric.Alpha(domain, counts)
+	r.Units, r.Values = a.Units, a.Values
+	setValue(&r, a.Alpha)
+	if b.wants("poisson_bootstrap") {
+		boot := metric.PoissonBootstrap(domain, counts, metric.Resampling{Replicas: b.options.Bootstrap, Seed: b.options.Seed, Confidence: b.options.Confidence})
+		if boot.Undefined == "" {
+			iv := interval(boot.Interval)
+			iv.Parameter, iv.Setting = "replicas", float64(boot.Used)
+			r.Intervals = append(r.Intervals, iv)
+		} else {
+			r.NoInterval = boot.Undefined
+		}
+	} else {
+		r.NoInterval = "no method that was asked for fits this metric"
+	}
+	return append(dst, &r), nil
+}
+
+func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) {
+	literals, err := c.patterns.Literals()
+	if err != nil {
+		return metric.Domain{}, nil, err
+	}
+	domain, err := metric.OrderDomain(b.options.Level, literals, b.options.Order)
+	if err != nil {
+		return metric.Domain{}, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: err, Hint: "name the values from low to high with --order, or take another --level"}
+	}
+	counts, err := c.patterns.Counts(domain)
+	return domain, counts, err
+}
+
+// readOver appends the mean over the groups that differ in the over field alone.
+func (b *book) readOver(dst []*evalstream.Result, views []view, final bool) ([]*evalstream.Result, error) {
+	type mean struct {
+		first  *evalstream.Result
+		values []float64
+	}
+	means := map[string]*mean{}
+	var order []*mean
+	for i := range views {
+		v := &views[i]
+		rs, err := b.readView(nil, v, b.by(v))
+		if err != nil {
+			return dst, err
+		}
+		b.finish(rs, v, final)
+		for _, r := range rs {
+			key := string(appendResultKey(nil, r))
+			m := means[key]
+			if m == nil {
+				m = &mean{first: r}
+				means[key] = m
+				order = append(order, m)
+			} else {
+				m.first.Pending += r.Pending
+				m.first.Unjudged += r.Unjudged
+				m.first.Revision = max(m.first.Revision, r.Revision)
+			}
+			if r.Undefined == "" {
+				m.values = append(m.values, r.Value)
+			}
+		}
+	}
+	for _, m := range order {
+		r := m.first
+		value, sd := metric.MeanSD(m.values)
+		r.Intervals, r.NoInterval = nil, "sd says how far the groups differ; it is not an interval"
+		r.Ratio, r.Num, r.Den, r.Of, r.Agreed = false, 0, 0, 0, false
+		r.Value, r.Undefined, r.Over, r.N = value.Value, value.Undefined, b.options.Over, int64(len(m.values))
+		r.SD, r.HasSD = sd.Value, sd.Defined()
+		r.Missing, r.MissingUnknown = 0, "known by run only"
+		dst = append(dst, r)
+	}
+	return dst, nil
+}
+
+// ratingText is a rating's literal without quotes: 1 and "1" are one value.
+func ratingText(literal string) string {
+	if !strings.HasPrefix(literal, `"`) {
+		return literal
+	}
+	if !strings.Contains(literal, `\`) {
+		return literal[1 : len(literal)-1]
+	}
+	var s string
+	if err := json.Unmarshal([]byte(literal), &s); err != nil {
+		return literal
+	}
+	return s
+}
+
+func appendPattern(dst []byte, literals []string) []byte { return metric.AppendPattern(dst, literals) }
+
+func sortByKey(recs []evalstream.Record) {
+	keys := make(map[evalstream.Body]string, len(recs))
+	for i := range recs {
+		keys[recs[i].Body] = string(recs[i].Body.AppendKey(nil))
+	}
+	slices.SortFunc(recs, func(a, b evalstream.Record) int { return compareText(keys[a.Body], keys[b.Body]) })
+}
