@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -128,6 +129,7 @@ type trecEvaluation struct {
 	out     *bufio.Writer
 	ranks   bool // some column looks at the lists; else they are not even checked
 
+	graded  bool // a query with a grade of 0 or more was scored
 	sums    []float64
 	values  []float64
 	judged  metric.Judged
@@ -196,6 +198,10 @@ func (e *trecEvaluation) score(judgments []codecs.TrecEvalJudgment, docs []codec
 		return err
 	}
 	e.gold.Reset(e.grades, e.job.level)
+	if len(e.gold.Grades) == 0 && !e.graded {
+		return errors.New("all its grades are below 0, and trec_eval stops at such a query unless another was scored before")
+	}
+	e.graded = true
 	e.judged.Reset(&e.gold)
 	if e.job.judgedOnly {
 		e.items = slices.DeleteFunc(e.items, func(it metric.Item) bool { return it.Rel < 0 })
@@ -300,19 +306,27 @@ func positiveGrades(qrels codecs.TrecEvalQrels) int {
 	return n
 }
 
-// print writes a line as C's printf does.
+// print writes a line as C's printf does with "%-22s\t%s\t%6.4f\n", or "%ld" for a count.
 func (e *trecEvaluation) print(col trecColumn, query string, v float64) {
-	e.line = fmt.Appendf(e.line[:0], "%-22s\t%s\t", col.name, query)
+	line := append(e.line[:0], col.name...)
+	for len(line) < 22 {
+		line = append(line, ' ')
+	}
+	line = append(line, '\t')
+	line = append(line, query...)
+	line = append(line, '\t')
 	switch {
 	case col.summary == trecSum || col.summary == trecSumOfGold || col.summary == trecQueries:
-		e.line = fmt.Appendf(e.line, "%d", int64(v))
+		line = strconv.AppendInt(line, int64(v), 10)
 	case math.IsNaN(v):
-		e.line = append(e.line, "  -nan"...) // what 0/0 is on the machines that trec_eval's outputs are from
-	case math.IsInf(v, 0):
-		e.line = fmt.Appendf(e.line, "%6s", strings.ToLower(strings.TrimPrefix(fmt.Sprint(v), "+")))
+		line = append(line, "  -nan"...) // what 0/0 is on the machines that trec_eval's outputs are from
+	case math.IsInf(v, 1):
+		line = append(line, "   inf"...)
+	case math.IsInf(v, -1):
+		line = append(line, "  -inf"...)
 	default:
-		e.line = fmt.Appendf(e.line, "%6.4f", v)
+		line = strconv.AppendFloat(line, v, 'f', 4, 64)
 	}
-	e.line = append(e.line, '\n')
+	e.line = append(line, '\n')
 	_, _ = e.out.Write(e.line) // a failed write shows in Flush
 }
