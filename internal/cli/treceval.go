@@ -55,6 +55,9 @@ Example: evalstream trec-eval -q -m recip_rank -m success.1,5 dev.qrels bm25.run
 // TrecEval is the command trec-eval: it reads args as trec_eval 9.0.8 does, and writes the same bytes to stdout
 // and returns the same exit code. What it says on stderr is its own. Values are summed as doubles in bytewise
 // order of the query ids. Time is linear in the input but for sorting; both files are held in memory.
+//
+// Not reproduced is what depends on memory that trec_eval does not clear: gains set for grades below 0, in a
+// query that has only such grades.
 func TrecEval(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	complain := func(err error, code int) int {
 		fmt.Fprintf(stderr, "evalstream trec-eval: %v\n", err)
@@ -219,7 +222,7 @@ func (e *trecEvaluation) rank(docs []codecs.TrecEvalDoc) {
 	nan := false
 	for _, d := range docs {
 		e.items = append(e.items, metric.Item{ID: d.ID, Score: float64(d.Score), Rel: metric.NotPooled})
-		nan = nan || d.Score != d.Score
+		nan = nan || math.IsNaN(float64(d.Score))
 	}
 	if nan { // the order then depends on the order before, and trec_eval has it by id
 		slices.SortStableFunc(e.items, func(a, b metric.Item) int { return strings.Compare(a.ID, b.ID) })
