@@ -40,33 +40,47 @@ type rankedGain struct {
 }
 
 // gainTable returns the grades with their gains, least gain first: those that m.Gains sets, and the others
-// that occur.
+// that occur. It costs O(grades²) for the grades that are set.
 func (m Measure) gainTable(j *Judged) []rankedGain {
 	table := j.gains[:0]
-	if m.Gains != nil {
-		for _, g := range *m.Gains {
-			table = append(table, rankedGain{grade: g.Grade, gain: g.Gain})
+	if m.Gains == nil {
+		for i := len(j.Gold.Grades) - 1; i >= 0; i-- {
+			c := j.Gold.Grades[i]
+			table = append(table, rankedGain{c.Grade, c.N, float64(c.Grade)})
 		}
+		j.gains = table
+		return table
+	}
+	for _, g := range *m.Gains {
+		table = append(table, rankedGain{grade: g.Grade, gain: g.Gain})
 	}
 	set := len(table)
+	below := int32(0) // the grades below this one are in the table
 	for i := len(j.Gold.Grades) - 1; i >= 0; i-- {
 		c := j.Gold.Grades[i]
+		for ; below < c.Grade && below < sparseGrades; below++ {
+			if gainOf(table[:set], below) == nil {
+				table = append(table, rankedGain{grade: below, gain: float64(below)})
+			}
+		}
 		row := gainOf(table[:set], c.Grade)
 		if row == nil {
 			table = append(table, rankedGain{grade: c.Grade, gain: float64(c.Grade)})
 			row = &table[len(table)-1]
 		}
 		row.n = c.N
+		below = c.Grade + 1
 	}
+	// trec_eval compares the whole part of the difference of two gains, which is no order: only the same sort
+	// of the same rows, those of grades that do not occur among them, gives the same table.
+	j.scratch = append(j.scratch[:0], table...)
+	mergeSort(table, j.scratch, func(a, b *rankedGain) bool { return int(a.gain-b.gain) > 0 })
 	j.gains = table
-	if m.Gains != nil {
-		// trec_eval compares the whole part of the difference, which is no order: only the same sort in the
-		// same steps gives the same table.
-		j.scratch = append(j.scratch[:0], table...)
-		mergeSort(table, j.scratch, func(a, b *rankedGain) bool { return int(a.gain-b.gain) > 0 })
-	}
 	return table
 }
+
+// sparseGrades bounds the rows for grades that do not occur.
+const sparseGrades = 1000
 
 // gainOf returns the first row of a grade, or nil.
 func gainOf(table []rankedGain, grade int32) *rankedGain {
