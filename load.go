@@ -1,0 +1,260 @@
+package evalstream
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Spec is a pipeline as it is written in YAML, before anyone has asked what its
+// verbs and options mean.
+type Spec struct {
+	File              string
+	Name              string
+	Brokers           []string
+	From, To, Rejects string
+	Stages            []StageSpec
+	Options           []Option // of the whole pipeline: the fields that are none of the above
+}
+
+// StageSpec is one item of stages.
+type StageSpec struct {
+	Verb, As, Via string
+	Options       []Option
+	Line, Column  int
+}
+
+// Option is one value of one field; a list is one Option a value.
+type Option struct {
+	Name, Value  string
+	Line, Column int
+}
+
+// LoadSpec reads a pipeline file. It reports every fault of its form at once, as
+// [Faults] sorted by position. ${VAR} and ${VAR:-default} are expanded in values,
+// after parsing, so a comment is never expanded; $$ is a dollar sign.
+func LoadSpec(file string, data []byte, getenv func(string) (string, bool)) (*Spec, error) {
+	l := &loader{file: file, getenv: getenv, spec: &Spec{File: file}}
+	var doc yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			l.fault(&yaml.Node{Line: 1, Column: 1}, "pipeline: want stages, got an empty file")
+		} else {
+			l.fault(&yaml.Node{Line: yamlLine(err), Column: 1}, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+		}
+		return nil, l.result()
+	}
+	if len(doc.Content) == 1 {
+		l.pipeline(doc.Content[0])
+	}
+	if err := l.result(); err != nil {
+		return l.spec, err
+	}
+	return l.spec, nil
+}
+
+// yamlLine finds the line in a syntax error of the YAML library, which has it in its
+// text alone; 1 if there is none.
+func yamlLine(err error) int {
+	var line int
+	if _, scanErr := fmt.Sscanf(err.Error(), "yaml: line %d:", &line); scanErr != nil || line < 1 {
+		return 1
+	}
+	return line
+}
+
+type loader struct {
+	file   string
+	getenv func(string) (string, bool)
+	spec   *Spec
+	faults Faults
+}
+
+func (l *loader) fault(n *yaml.Node, format string, args ...any) {
+	l.faults = append(l.faults, ConfigFault{File: l.file, Line: n.Line, Column: n.Column, Reason: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) result() error {
+	if len(l.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(l.faults, func(a, b ConfigFault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return &ExitError{Code: ExitUsage, Err: l.faults}
+}
+
+// fields calls f for each key of a mapping, and faults keys that come twice.
+func (l *loader) fields(n *yaml.Node, what string, f func(key, val *yaml.Node)) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		l.fault(n, "%s: want fields, got %s", what, nodeKind(n))
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if seen[key.Value] {
+			l.fault(key, "%s: field %s is there twice", what, key.Value)
+			continue
+		}
+		seen[key.Value] = true
+		f(key, n.Content[i+1])
+	}
+}
+
+func (l *loader) pipeline(n *yaml.Node) {
+	stages := false
+	l.fields(n, "pipeline", func(key, val *yaml.Node) {
+		switch key.Value {
+		case "name":
+			l.spec.Name = l.scalar(val, "name")
+		case "from":
+			l.spec.From = l.scalar(val, "from")
+		case "to":
+			l.spec.To = l.scalar(val, "to")
+		case "rejects":
+			l.spec.Rejects = l.scalar(val, "rejects")
+		case "brokers":
+			for _, o := range l.values(key, val) {
+				l.spec.Brokers = append(l.spec.Brokers, o.Value)
+			}
+		case "stages":
+			stages = true
+			l.stages(val)
+		default:
+			l.spec.Options = append(l.spec.Options, l.values(key, val)...)
+		}
+	})
+	if n.Kind == yaml.MappingNode && !stages {
+		l.fault(n, "pipeline: want stages, got none")
+	}
+}
+
+func (l *loader) stages(n *yaml.Node) {
+	if n.Kind != yaml.SequenceNode {
+		l.fault(n, "stages: want a list, got %s", nodeKind(n))
+		return
+	}
+	for _, item := range n.Content {
+		s := StageSpec{Line: item.Line, Column: item.Column}
+		l.fields(item, "stage", func(key, val *yaml.Node) {
+			switch key.Value {
+			case "as":
+				s.As = l.scalar(val, "as")
+			case "via":
+				s.Via = l.scalar(val, "via")
+			default:
+				if s.Verb != "" {
+					l.fault(key, "stage %s: want one verb an item, got %s beside it; start it with a dash of its own", s.Verb, key.Value)
+					return
+				}
+				s.Verb, s.Line, s.Column = key.Value, key.Line, key.Column
+				if val.Kind == yaml.ScalarNode && val.Tag == "!!null" {
+					return
+				}
+				l.fields(val, key.Value, func(key, val *yaml.Node) {
+					s.Options = append(s.Options, l.values(key, val)...)
+				})
+			}
+		})
+		if s.Verb == "" {
+			l.fault(item, "stage: want a verb, got none")
+		}
+		l.spec.Stages = append(l.spec.Stages, s)
+	}
+}
+
+// values is a scalar, or a list of scalars, as options.
+func (l *loader) values(key, val *yaml.Node) []Option {
+	if val.Kind == yaml.AliasNode {
+		val = val.Alias
+	}
+	if val.Kind != yaml.SequenceNode {
+		return []Option{{Name: key.Value, Value: l.scalar(val, key.Value), Line: key.Line, Column: key.Column}}
+	}
+	var os []Option
+	for _, item := range val.Content {
+		os = append(os, Option{Name: key.Value, Value: l.scalar(item, key.Value), Line: item.Line, Column: item.Column})
+	}
+	return os
+}
+
+func (l *loader) scalar(n *yaml.Node, what string) string {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		l.fault(n, "%s: want a value, got %s", what, nodeKind(n))
+		return ""
+	}
+	s, err := expand(n.Value, l.getenv)
+	if err != nil {
+		l.fault(n, "%s: %v", what, err)
+	}
+	return s
+}
+
+func nodeKind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "fields"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return "nothing"
+		}
+		return "a value"
+	default:
+		return "something else"
+	}
+}
+
+// expand replaces ${VAR} and ${VAR:-default}.
+func expand(s string, getenv func(string) (string, bool)) (string, error) {
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '$')
+		if i < 0 || i+1 == len(s) {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		b.WriteString(s[:i])
+		switch s[i+1] {
+		case '$':
+			b.WriteByte('$')
+			s = s[i+2:]
+			continue
+		case '{':
+		default:
+			b.WriteByte('$')
+			s = s[i+1:]
+			continue
+		}
+		end := strings.IndexByte(s[i:], '}')
+		if end < 0 {
+			return "", fmt.Errorf("want } after %s", s[i:])
+		}
+		name, standby, hasStandby := strings.Cut(s[i+2:i+end], ":-")
+		value, ok := getenv(name)
+		switch {
+		case ok && value != "" || ok && !hasStandby:
+			b.WriteString(value)
+		case hasStandby:
+			b.WriteString(standby)
+		default:
+			return "", fmt.Errorf("variable %s is not set; set it or write ${%s:-default}", name, name)
+		}
+		s = s[i+end+1:]
+	}
+}
