@@ -1,0 +1,288 @@
+package codecs
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-json"
+
+	"evalstream"
+)
+
+// check finds what is wrong with the line as JSON: encoding, grammar, escapes.
+func check(line []byte) *evalstream.Fault {
+	if !utf8.Valid(line) {
+		return badEncoding(line)
+	}
+	if !json.Valid(line) {
+		return badGrammar(line)
+	}
+	// An object is wanted; what goes before it is blank.
+	i := 0
+	for line[i] <= ' ' {
+		i++
+	}
+	if line[i] != '{' {
+		return notObject(line, i)
+	}
+	return badSurrogate(line)
+}
+
+func badEncoding(line []byte) *evalstream.Fault {
+	i := 0
+	for i < len(line) {
+		r, n := utf8.DecodeRune(line[i:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		i += n
+	}
+	return faultAt(line, i, evalstream.ClassParse, "byte "+strconv.Itoa(i+1)+" (0x"+strconv.FormatUint(uint64(line[i]), 16)+") is not UTF-8")
+}
+
+// badGrammar asks go-json again for where the line stops being JSON.
+func badGrammar(line []byte) *evalstream.Fault {
+	if bytes.HasPrefix(line, []byte("\ufeff")) {
+		return faultAt(line, 0, evalstream.ClassParse, "a byte order mark stands inside the input; only the first line may begin with one")
+	}
+	first := len(line) - len(bytes.TrimLeft(line, " \t\r\n"))
+	if first == len(line) {
+		return faultAt(line, 0, evalstream.ClassParse, "line is blank; want one JSON object a line")
+	}
+	var all struct{}
+	err := json.Unmarshal(line, &all)
+	at, reason := len(line), "line is not JSON"
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		at = min(max(int(syntax.Offset)-1, 0), len(line))
+		reason = strings.TrimPrefix(syntax.Error(), "json: ")
+	}
+	switch before := bytes.TrimRight(line[:at], " \t\r\n"); {
+	case at > first && json.Valid(before):
+		if line[first] != '{' {
+			return notObject(line, first)
+		}
+		return faultAt(line, at, evalstream.ClassParse, "two values on a line; want one JSON object a line")
+	case line[first] != '{':
+		return notObject(line, first)
+	case ended(line, at):
+		return faultAt(line, len(line), evalstream.ClassParse, "line ends inside a value; want one whole JSON object a line (if it was printed over several lines, jq -c . mends it)")
+	}
+	return faultAt(line, at, evalstream.ClassParse, reason)
+}
+
+// ended reports whether the line could have gone on: it is a prefix of a JSON value.
+func ended(line []byte, at int) bool { return at >= len(line) }
+
+// notObject says that a line holds something else.
+func notObject(line []byte, i int) *evalstream.Fault {
+	reason := "want one JSON object a line, got " + typeOf(line[i:])
+	if line[i] == '[' {
+		reason += " (jq -c '.[]' writes one element a line)"
+	}
+	if line[i] == '"' || line[i] == '}' || line[i] == ']' {
+		reason += " (if an object was printed over several lines, jq -c . mends it)"
+	}
+	return faultAt(line, i, evalstream.ClassParse, reason)
+}
+
+// badSurrogate finds an escape that is half of a character.
+func badSurrogate(line []byte) *evalstream.Fault {
+	for i := 0; ; {
+		n := bytes.IndexByte(line[i:], '\\')
+		if n < 0 {
+			return nil
+		}
+		i += n
+		unit, ok := escapedUnit(line[i:])
+		if !ok {
+			i += 2 // an escape of one character
+			continue
+		}
+		if unit < 0xd800 || unit > 0xdfff {
+			i += 6
+			continue
+		}
+		low, ok := escapedUnit(line[i+6:])
+		if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+			return faultAt(line, i, evalstream.ClassParse, "escape "+string(line[i:i+6])+" is half of a surrogate pair")
+		}
+		i += 12
+	}
+}
+
+// escapedUnit is the UTF-16 unit of a \uXXXX at the start of b.
+func escapedUnit(b []byte) (unit uint64, ok bool) {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(view(b[2:6]), 16, 16)
+	return unit, err == nil
+}
+
+// faultAt is a fault at byte i of the line, which is within or at the end of a value.
+func faultAt(line []byte, i int, class evalstream.Class, reason string) *evalstream.Fault {
+	return &evalstream.Fault{Class: class, Column: int32(i + 1), Path: pathTo(line, i), Reason: reason}
+}
+
+// schemaFault is a fault of the value at byte i.
+func schemaFault(line []byte, i int, path, reason string) *evalstream.Fault {
+	return &evalstream.Fault{Class: evalstream.ClassSchema, Column: int32(i + 1), Path: path, Reason: reason}
+}
+
+// fault is a schema fault of the value at s.
+func (s span) fault(line []byte, path, reason string) *evalstream.Fault {
+	return schemaFault(line, int(s.from), path, reason)
+}
+
+// typeOf names the JSON type of the value that b begins with.
+func typeOf(b []byte) string {
+	switch c := b[0]; {
+	case c == '{':
+		return "object"
+	case c == '[':
+		return "array"
+	case c == '"':
+		return "string"
+	case bytes.HasPrefix(b, []byte("true")), bytes.HasPrefix(b, []byte("false")):
+		return "boolean"
+	case bytes.HasPrefix(b, []byte("null")):
+		return "null"
+	case c == '-' || '0' <= c && c <= '9':
+		return "number"
+	}
+	return quote(string(b))
+}
+
+// quote quotes what a message shows, cut at 64 bytes.
+func quote(s string) string {
+	if len(s) > 64 {
+		cut := 64
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		return strconv.Quote(s[:cut]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// have lists what there is, with the likely meaning first.
+func have(name string, names []string) string {
+	best, least := "", 3
+	for _, n := range names {
+		if d := distance(name, n); d < least && d < len(n) {
+			best, least = n, d
+		}
+	}
+	if best != "" {
+		return "; did you mean " + best + "? (have " + strings.Join(names, ", ") + ")"
+	}
+	return " (have " + strings.Join(names, ", ") + ")"
+}
+
+// distance is the number of edits between two short names.
+func distance(a, b string) int {
+	if len(a) > 64 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			up := row[j+1]
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, up, row[j])
+			}
+			diagonal, row[j+1] = up, cost
+		}
+	}
+	return row[len(b)]
+}
+
+func orList(names []string) string {
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// maxPath bounds the path of a message.
+const maxPath = 256
+
+// pathTo is the JSON Pointer of the value in which byte at of the line stands. What
+// goes before it is JSON, or at least not worse than what was meant to be.
+func pathTo(line []byte, at int) string {
+	type level struct {
+		object bool
+		key    string
+		n      int
+	}
+	var stack []level
+	wantKey := false
+	for i := 0; i < len(line) && i < at; i++ {
+		switch c := line[i]; c {
+		case '{':
+			stack = append(stack, level{object: true})
+			wantKey = true
+		case '[':
+			stack = append(stack, level{})
+			wantKey = false
+		case '}', ']':
+			if len(stack) > 0 {
+				stack = stack[:len(stack)-1]
+			}
+			wantKey = false
+		case ',':
+			if len(stack) > 0 {
+				top := &stack[len(stack)-1]
+				wantKey = top.object
+				top.n++
+				top.key = ""
+			}
+		case '"':
+			end := i + 1
+			for end < len(line) && line[end] != '"' {
+				if line[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if wantKey && end < at && len(stack) > 0 {
+				stack[len(stack)-1].key = keyText(line[i : end+1])
+				wantKey = false
+			}
+			i = end
+		}
+	}
+	var b strings.Builder
+	for _, l := range slices.All(stack) {
+		if l.object && l.key == "" {
+			break
+		}
+		b.WriteByte('/')
+		if l.object {
+			b.WriteString(escapeStep(l.key))
+		} else {
+			b.WriteString(strconv.Itoa(l.n))
+		}
+	}
+	if b.Len() > maxPath {
+		return ""
+	}
+	return b.String()
+}
+
+// keyText is the text of a key that may be no JSON string.
+func keyText(raw []byte) string {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return string(bytes.Trim(raw, `"`))
+	}
+	return text
+}

@@ -1,0 +1,440 @@
+package codecs
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/goccy/go-json"
+
+	"evalstream"
+)
+
+const (
+	// maxDepth is how deep objects and arrays may be nested.
+	maxDepth = 512
+	// maxMembers is how many keys of a place are known by number.
+	maxMembers = 64
+	// maxPlaces bounds the memory that foreign keys can take in a decoder.
+	maxPlaces = 1024
+)
+
+// place is what is known of the values at one place of the lines: which keys objects
+// had there, in the order in which they came first, and what to do with each.
+//
+// The keys are a guess at the next object's. While the guess holds, a key costs one
+// comparison, and an object whose keys are known has no key twice if no number of a
+// key comes twice.
+type place struct {
+	members  []member
+	slices   bool // scalars of keys seen for the first time are fields to group by
+	list     bool // the elements are the entries of the ranked list
+	elements *place
+	planned  []element
+}
+
+// member is one key of the objects at a place.
+type member struct {
+	raw   string // the key as it stands, with quotes, colon and blanks
+	name  string
+	seen  bool
+	slice bool  // its scalars are fields to group by
+	note  int32 // which planned value it is, -1 for none
+	below *place
+}
+
+// element is a planned array element.
+type element struct {
+	index int
+	note  int32 // -1 for none
+	below *place
+}
+
+// span is a piece of the line; from is 0 for an absent value.
+type span struct{ from, to int32 }
+
+func (s span) absent() bool { return s.from == 0 }
+
+// entrySpan is an entry of the ranked list.
+type entrySpan struct{ whole, id, score, ownID, ownScore span }
+
+// sliceSpan is a field to group by.
+type sliceSpan struct {
+	name  string
+	value span
+}
+
+// extraKey is a key that its place does not know by number.
+type extraKey struct {
+	object int // where the object starts
+	name   string
+}
+
+// member is the member of that name, made if it is new.
+func (p *place) member(name string) *member {
+	for i := range p.members {
+		if p.members[i].name == name {
+			return &p.members[i]
+		}
+	}
+	raw := append(evalstream.AppendString(nil, name), ':')
+	p.members = append(p.members, member{raw: string(raw), name: name, note: -1})
+	return &p.members[len(p.members)-1]
+}
+
+// entry is the place of the elements of arrays.
+func (p *place) entry() *place {
+	if p.elements == nil {
+		p.elements = &place{}
+	}
+	return p.elements
+}
+
+// descend is the place that steps lead to.
+func (p *place) descend(steps []string) *place {
+	for _, s := range steps {
+		m := p.member(s)
+		if m.below == nil {
+			m.below = &place{}
+		}
+		if i, ok := index(s); ok {
+			p.element(i).below = m.below
+		}
+		p = m.below
+	}
+	return p
+}
+
+func (p *place) element(i int) *element {
+	for j := range p.planned {
+		if p.planned[j].index == i {
+			return &p.planned[j]
+		}
+	}
+	p.planned = append(p.planned, element{index: i, note: -1})
+	return &p.planned[len(p.planned)-1]
+}
+
+// plan notes the value that steps lead to under number at.
+func (p *place) plan(steps []string, at int32) error {
+	last := len(steps) - 1
+	p = p.descend(steps[:last])
+	p.member(steps[last]).note = at
+	if i, ok := index(steps[last]); ok {
+		p.element(i).note = at
+	}
+	if len(p.members) > maxMembers {
+		return evalstream.Usagef("plan: more than %d fields of one object are asked for", maxMembers)
+	}
+	return nil
+}
+
+// scanner walks over a line whose grammar has been checked.
+type scanner struct {
+	line     []byte
+	notes    []span
+	entries  []entrySpan
+	slices   []sliceSpan
+	id       int32 // notes of an entry, -1 if there is no list
+	score    int32
+	ownID    int32
+	ownScore int32
+	places   int // made so far for keys that nobody asked for
+	extra    map[extraKey]struct{}
+	fault    *evalstream.Fault
+}
+
+// walk notes what r plans. It is false if s.fault is set.
+func (s *scanner) walk(line []byte, r *reader) bool {
+	s.line, s.fault = line, nil
+	for len(s.notes) < r.sources {
+		s.notes = append(s.notes, span{})
+	}
+	s.notes = s.notes[:r.sources]
+	clear(s.notes)
+	s.entries, s.slices = s.entries[:0], s.slices[:0]
+	s.id, s.score, s.ownID, s.ownScore = r.id, r.score, r.ownID, r.ownScore
+	if len(s.extra) > 0 {
+		s.forget()
+	}
+	return s.value(s.space(0), r.root, 0) >= 0
+}
+
+// forget drops the keys of the last line; a large map costs as much to clear as it
+// has room, so it is not kept.
+func (s *scanner) forget() {
+	if len(s.extra) > 1024 {
+		s.extra = nil
+		return
+	}
+	clear(s.extra)
+}
+
+func (s *scanner) space(i int) int {
+	for i < len(s.line) && s.line[i] <= ' ' {
+		i++
+	}
+	return i
+}
+
+// value is the end of the value at i, -1 after a fault.
+func (s *scanner) value(i int, p *place, depth int) int {
+	switch s.line[i] {
+	case '"':
+		return s.text(i)
+	case '{':
+		return s.object(i, p, depth+1)
+	case '[':
+		return s.array(i, p, depth+1)
+	}
+	return s.literal(i)
+}
+
+// text is the end of the string at i.
+func (s *scanner) text(i int) int {
+	for j := i + 1; ; {
+		n := bytes.IndexByte(s.line[j:], '"')
+		if n < 0 {
+			panic("BUG: a string does not end")
+		}
+		j += n
+		// A quote ends the string unless an odd number of backslashes stands before it.
+		k := j
+		for s.line[k-1] == '\\' {
+			k--
+		}
+		if (j-k)%2 == 0 {
+			return j + 1
+		}
+		j++
+	}
+}
+
+// literal is the end of the number, true, false or null at i.
+func (s *scanner) literal(i int) int {
+	for ; i < len(s.line); i++ {
+		if c := s.line[i]; c <= ' ' || c == ',' || c == '}' || c == ']' {
+			break
+		}
+	}
+	return i
+}
+
+func (s *scanner) object(start int, p *place, depth int) int {
+	if depth > maxDepth {
+		return s.tooDeep(start)
+	}
+	line := s.line
+	i := s.space(start + 1)
+	if line[i] == '}' {
+		return i + 1
+	}
+	next, seen := 0, uint64(0)
+	for {
+		var m *member
+		key := i
+		if p != nil && next < len(p.members) && len(line)-i > len(p.members[next].raw) &&
+			string(line[i:i+len(p.members[next].raw)]) == p.members[next].raw {
+			m = &p.members[next]
+			i += len(m.raw)
+		} else {
+			next, i = s.key(start, i, p)
+			if next >= 0 {
+				m = &p.members[next]
+			} else if i < 0 {
+				return -1
+			}
+		}
+		if m != nil {
+			if seen&(1<<next) != 0 {
+				return s.repeated(key, m.name)
+			}
+			seen |= 1 << next
+		}
+		next++
+		for line[i] <= ' ' {
+			i++
+		}
+		from := i
+		switch line[i] {
+		case '"':
+			i = s.text(i)
+		case '{', '[':
+			var below *place
+			if m != nil {
+				if m.below == nil {
+					m.below = s.place()
+				}
+				below = m.below
+			}
+			// The walk below may make m's place grow, but not the place that holds m.
+			if i = s.value(i, below, depth); i < 0 {
+				return -1
+			}
+		default:
+			i = s.literal(i)
+		}
+		if m != nil {
+			if m.note >= 0 {
+				s.notes[m.note] = span{int32(from), int32(i)}
+			}
+			if m.slice {
+				s.slices = append(s.slices, sliceSpan{m.name, span{int32(from), int32(i)}})
+			}
+		} else if p != nil && p.slices {
+			s.slices = append(s.slices, sliceSpan{s.name(key), span{int32(from), int32(i)}})
+		}
+		for line[i] <= ' ' {
+			i++
+		}
+		if line[i] != ',' {
+			return i + 1
+		}
+		for i++; line[i] <= ' '; i++ {
+		}
+	}
+}
+
+// key finds the member of the key at i, and where its value begins. The number is -1
+// if the place cannot know the key; then end is -1 if the object has it twice.
+func (s *scanner) key(object, i int, p *place) (number, end int) {
+	name := s.name(i)
+	end = s.text(i)
+	end = s.space(s.space(end) + 1)
+	if p != nil {
+		for k := range p.members {
+			m := &p.members[k]
+			if m.name == name {
+				if !m.seen {
+					m.raw, m.seen = string(s.line[i:end]), true
+				}
+				return k, end
+			}
+		}
+		if len(p.members) < maxMembers && s.places < maxPlaces {
+			s.places++
+			p.members = append(p.members, member{
+				raw: string(s.line[i:end]), name: strings.Clone(name), seen: true, slice: p.slices, note: -1,
+			})
+			return len(p.members) - 1, end
+		}
+	}
+	k := extraKey{object, name}
+	if _, ok := s.extra[k]; ok {
+		s.repeated(i, name)
+		return -1, -1
+	}
+	if s.extra == nil {
+		s.extra = map[extraKey]struct{}{}
+	}
+	s.extra[k] = struct{}{}
+	return -1, end
+}
+
+// name is the key at i without its escapes. It points into the line if it has none.
+func (s *scanner) name(i int) string {
+	raw := s.line[i:s.text(i)]
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return view(raw[1 : len(raw)-1])
+	}
+	return unescape(raw)
+}
+
+// unescape is the text of a JSON string.
+func unescape(raw []byte) string {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		panic("BUG: go-json takes back what it accepted: " + err.Error())
+	}
+	return text
+}
+
+// place makes room for keys that nobody asked for, while there is room.
+func (s *scanner) place() *place {
+	if s.places >= maxPlaces {
+		return nil
+	}
+	s.places++
+	return &place{}
+}
+
+func (s *scanner) array(start int, p *place, depth int) int {
+	if depth > maxDepth {
+		return s.tooDeep(start)
+	}
+	i := s.space(start + 1)
+	if s.line[i] == ']' {
+		return i + 1
+	}
+	var below *place
+	if p != nil {
+		if p.elements == nil {
+			p.elements = s.place()
+		}
+		below = p.elements
+	}
+	for n := 0; ; n++ {
+		from := i
+		switch {
+		case p != nil && p.list:
+			i = s.entry(i, below, depth)
+		case p != nil && len(p.planned) > 0:
+			i = s.plannedElement(i, n, p, below, depth)
+		default:
+			i = s.value(i, below, depth)
+		}
+		if i < 0 {
+			return -1
+		}
+		if i == from {
+			panic("BUG: an element is empty")
+		}
+		i = s.space(i)
+		if s.line[i] != ',' {
+			return i + 1
+		}
+		i = s.space(i + 1)
+	}
+}
+
+// entry walks over one entry of the ranked list.
+func (s *scanner) entry(i int, p *place, depth int) int {
+	s.notes[s.id], s.notes[s.score] = span{}, span{}
+	s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
+	end := s.value(i, p, depth)
+	if end >= 0 {
+		s.entries = append(s.entries, entrySpan{
+			whole: span{int32(i), int32(end)},
+			id:    s.notes[s.id], score: s.notes[s.score],
+			ownID: s.notes[s.ownID], ownScore: s.notes[s.ownScore],
+		})
+	}
+	return end
+}
+
+// plannedElement walks over element n of an array that a JSON Pointer leads into.
+func (s *scanner) plannedElement(i, n int, p, below *place, depth int) int {
+	note := int32(-1)
+	for _, e := range p.planned {
+		if e.index == n {
+			note = e.note
+			if e.below != nil {
+				below = e.below
+			}
+		}
+	}
+	end := s.value(i, below, depth)
+	if end >= 0 && note >= 0 {
+		s.notes[note] = span{int32(i), int32(end)}
+	}
+	return end
+}
+
+func (s *scanner) tooDeep(i int) int {
+	s.fault = faultAt(s.line, i, evalstream.ClassParse, "nesting is deeper than 512")
+	return -1
+}
+
+func (s *scanner) repeated(key int, name string) int {
+	s.fault = faultAt(s.line, key, evalstream.ClassParse, "key "+quote(name)+" stands twice in one object")
+	return -1
+}
