@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -38,8 +39,8 @@ func readAll(t *testing.T, s *Source) ([]line, error) {
 	var got []line
 	var b evalstream.Block
 	for {
-		for i := range b.Buf {
-			b.Buf[i] = 'x'
+		for i := range b.Data {
+			b.Data[i] = 'x'
 		}
 		err := s.Read(t.Context(), &b)
 		if err == io.EOF {
@@ -134,7 +135,7 @@ func TestSourceEqualsBufio(t *testing.T) {
 		maxLine := []int{DefaultMaxLine, 300 << 10, 5000, 100, 3}[rng.IntN(5)]
 		inputs := map[string]string{
 			"a": text(rng, 1+rng.IntN(3000), 4000),
-			"b": bom + text(rng, 1+rng.IntN(200), 700<<10),
+			"b": bom + text(rng, 1+rng.IntN(60), 700<<10),
 			"c": "",
 			"d": bom,
 			"e": text(rng, 1+rng.IntN(50), 10),
@@ -152,14 +153,18 @@ func TestSourceEqualsBufio(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if s.BOMs() != 2 {
+				t.Errorf("boms = %d, want 2", s.BOMs())
+			}
 			for i := range got {
 				got[i].Origin = filepath.Base(got[i].Origin)
 			}
-			if d := cmp.Diff(want(maxLine, inputs, names...), got); d != "" {
-				t.Fatalf("seed %d, %s, max line %d:\n%s", seed, how, maxLine, d[:min(len(d), 2000)])
+			want := want(maxLine, inputs, names...)
+			if slices.Equal(want, got) {
+				return
 			}
-			if s.BOMs() != 2 {
-				t.Errorf("boms = %d, want 2", s.BOMs())
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("seed %d, %s, max line %d:\n%s", seed, how, maxLine, d[:min(len(d), 2000)])
 			}
 		}
 		dir := t.TempDir()
@@ -281,6 +286,7 @@ func TestBrokenStreams(t *testing.T) {
 	for i := range 50_000 {
 		fmt.Fprintf(&lines, "%d %x\n", i, rng.Uint64())
 	}
+	all := want(DefaultMaxLine, map[string]string{"": lines.String()}, "")
 	f := func(name string, data []byte, wantErr string) {
 		t.Helper()
 		path := write(t, name, data)
@@ -300,11 +306,8 @@ func TestBrokenStreams(t *testing.T) {
 			t.Errorf("%s: got %d lines, want those before the fault", name, len(got))
 		}
 		for i, l := range got {
-			if l.Text != want(1<<20, map[string]string{"": lines.String()}, "")[i].Text {
-				t.Fatalf("%s: line %d is %q", name, i, l.Text)
-			}
-			if i > 100 {
-				break
+			if l.Text != all[i].Text {
+				t.Fatalf("%s: line %d is %q, want %q", name, i, l.Text, all[i].Text)
 			}
 		}
 		if err2 := s.Read(t.Context(), &evalstream.Block{}); err2 != err {

@@ -18,7 +18,7 @@ type stream struct {
 	head    []byte // read to see the format, and not yet handed on
 	sniffed bool
 	eof     bool                         // seen while sniffing
-	next      func() ([]byte, error, bool) // of the decompressor; nil if there is none
+	next    func() ([]byte, error, bool) // of the decompressor; nil if there is none
 	stop    func()
 	chunk   []byte // what is left of the last one
 }
