@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"time"
+
+	"evalstream"
+	"evalstream/stages"
+	"evalstream/topics/file"
+)
+
+// common are the options of every command that runs a pipeline. They may stand at
+// the top level of a pipeline file, with _ for -.
+type common struct {
+	rejects       string
+	maxRejects    string
+	failFast      bool
+	maxLine       Size
+	horizon       Duration
+	maxOutOfOrder Duration
+	timeUnit      string
+	onConflict    string
+	confidence    float64
+	intervals     []string
+	bootstrap     int
+	seed          uint64
+	workers       int
+	quiet         bool
+	verbose       bool
+}
+
+func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
+
+func (c *common) declare(fs *flag.FlagSet) {
+	fs.StringVar(&c.rejects, "rejects", "", "`EDGE` that rejected records go to, with position and reason (default: counted on stderr)")
+	fs.StringVar(&c.maxRejects, "max-rejects", "", "more rejects than `N` or P% end with exit code 3 (default 0)")
+	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject")
+	fs.Var(&c.maxLine, "max-line", "longest line, as a `SIZE`; a longer one is one reject")
+	fs.Var(&c.horizon, "horizon", "event time for which units are remembered, as a `DURATION` such as 30d; older records are late (default: for ever)")
+	fs.Var(&c.maxOutOfOrder, "max-out-of-order", "how far the watermark stays behind the newest time, as a `DURATION`")
+	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
+	fs.StringVar(&c.onConflict, "on-conflict", "replace", "a second, different record of a slot: `POLICY` replace (greatest revision, then position) or reject")
+	c.declareReading(fs)
+	fs.IntVar(&c.workers, "workers", 0, "blocks in work at once, `N` (default: the number of processors)")
+	fs.BoolVar(&c.quiet, "q", false, "print no progress and no summary")
+	fs.BoolVar(&c.verbose, "v", false, "print the whole summary, also when nothing went wrong")
+}
+
+// declareReading adds what concerns intervals alone.
+func (c *common) declareReading(fs *flag.FlagSet) {
+	fs.Float64Var(&c.confidence, "confidence", .95, "of intervals, as a `SHARE`")
+	fs.Func("interval", "`METHOD` wilson, beta_cs, normal_mixture_cs or poisson_bootstrap; may repeat (default: those that fit)", func(s string) error {
+		c.intervals = append(c.intervals, s)
+		return nil
+	})
+	fs.IntVar(&c.bootstrap, "bootstrap", 1000, "replicas `B` of a bootstrap")
+	fs.Uint64Var(&c.seed, "seed", 0, "`N` that a bootstrap is drawn from")
+}
+
+// aggregation sets what the common options say of aggregate and merge.
+func (c *common) aggregation(a *stages.Aggregation) error {
+	a.Horizon = time.Duration(c.horizon)
+	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
+	return a.Check()
+}
+
+func (c *common) unit() (time.Duration, error) {
+	switch c.timeUnit {
+	case "":
+		return 0, nil
+	case "s":
+		return time.Second, nil
+	case "ms":
+		return time.Millisecond, nil
+	case "us":
+		return time.Microsecond, nil
+	case "ns":
+		return time.Nanosecond, nil
+	}
+	return 0, evalstream.Usagef("time-unit: want s, ms, us or ns, got %q", c.timeUnit)
+}
+
+func (c *common) conflict() (stages.Conflict, error) {
+	k, err := stages.ParseConflict(c.onConflict)
+	if err != nil {
+		return k, evalstream.Usagef("%w", err)
+	}
+	return k, nil
+}
+
+// check reads the options that no stage reads.
+func (c *common) check() error {
+	if c.workers < 0 {
+		return evalstream.Usagef("workers: want 0 or more, got %d", c.workers)
+	}
+	if c.maxLine < 1 {
+		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())
+	}
+	if _, err := c.unit(); err != nil {
+		return err
+	}
+	_, err := c.conflict()
+	return err
+}
+
+func wrapUsage(format string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return evalstream.Usagef("%w", fmt.Errorf(format, err))
+}

@@ -1,0 +1,152 @@
+// Package cli is the command: it turns text into pipelines, opens edges, and says
+// what happened. Everything that computes lives below it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"evalstream"
+	"evalstream/topics/file"
+)
+
+// env is what a command may touch of the world.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) (string, bool)
+}
+
+// Main runs one command and returns its exit code. stdout gets data only; stderr is
+// for people.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.LookupEnv}
+	if len(args) > 0 && args[0] == "trec-eval" {
+		return TrecEval(args[1:], stdin, stdout, stderr)
+	}
+	root := e.root()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	return e.exit(args, err)
+}
+
+// exit prints an error and returns the exit code that it stands for.
+func (e *env) exit(args []string, err error) int {
+	if err == nil || errors.Is(err, file.ErrClosedPipe) {
+		return evalstream.ExitDone
+	}
+	var signal *signalError
+	if errors.As(err, &signal) {
+		return signal.code
+	}
+	var said *saidError
+	if errors.As(err, &said) {
+		return said.code
+	}
+	name := "evalstream"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name += " " + args[0]
+	}
+	var faults evalstream.Faults
+	if errors.As(err, &faults) {
+		fmt.Fprintln(e.stderr, faults)
+		return evalstream.ExitUsage
+	}
+	fmt.Fprintf(e.stderr, "%s: %v\n", name, err)
+	var x *evalstream.ExitError
+	if errors.As(err, &x) {
+		if x.Hint != "" {
+			fmt.Fprintf(e.stderr, "hint: %s\n", x.Hint)
+		}
+		return x.Code
+	}
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return evalstream.ExitUsage
+	}
+	return evalstream.ExitInternal
+}
+
+// usageError is a fault in the command line that cobra found.
+type usageError struct{ err error }
+
+func (u *usageError) Error() string { return u.err.Error() }
+func (u *usageError) Unwrap() error { return u.err }
+
+// saidError is an exit code whose reason is on stderr already.
+type saidError struct{ code int }
+
+func (s *saidError) Error() string { return fmt.Sprintf("exit code %d", s.code) }
+
+// signalError says that a signal ended the command after it drained.
+type signalError struct{ code int }
+
+func (s *signalError) Error() string { return fmt.Sprintf("ended by a signal (exit code %d)", s.code) }
+
+func (e *env) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "evalstream",
+		Short: "evaluate models while they run",
+		Long: "evalstream is a dataflow over NDJSON that evaluates models while they run:\n" +
+			"predictions and gold come in, rolling metrics with their uncertainty go out.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return &usageError{fmt.Errorf("no command %q; see evalstream help", args[0])}
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help()
+			return &saidError{evalstream.ExitUsage}
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	root.AddGroup(&cobra.Group{ID: "ready", Title: "Ready pipelines:"}, &cobra.Group{ID: "stage", Title: "Stages, each a filter on NDJSON:"}, &cobra.Group{ID: "other", Title: "Pipelines and the rest:"})
+	root.AddCommand(e.eval(), e.trecEval())
+	for _, c := range e.filters() {
+		root.AddCommand(c)
+	}
+	root.AddCommand(e.run(), e.plan(), e.version())
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
+	return root
+}
+
+// usage makes cobra's argument faults exit 2.
+func usage(args cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, a []string) error {
+		if err := args(cmd, a); err != nil {
+			return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// trecEval is listed for help; Main runs it before cobra would read its flags.
+func (e *env) trecEval() *cobra.Command {
+	return &cobra.Command{
+		Use: "trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN", GroupID: "ready",
+		Short:              "print what trec_eval 9.0.8 prints",
+		DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := TrecEval(args, e.stdin, e.stdout, e.stderr); code != 0 {
+				return &saidError{code}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func (e *env) version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "print the version, the revision and the Go it was built with", GroupID: "other", Args: usage(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				_, err := fmt.Fprintln(e.stdout, "evalstream (no build information)")
+				return err
+			}
+			text := "evalstream " + info.Main.Version
+			for _, s := range info.Settings {
+				if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
+					text += " " + s.Value
+				}
+			}
+			_, err := fmt.Fprintln(e.stdout, text+" "+info.GoVersion)
+			return err
+		},
+	}
+}

@@ -1,0 +1,194 @@
+package stages
+
+import (
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"evalstream"
+	"evalstream/stages/metric"
+)
+
+// Options are a verb's options as text: declared once, for the shell, YAML and help.
+type Options interface {
+	// Declare adds the flags. A flag that may be given several times says so.
+	Declare(fs *flag.FlagSet)
+}
+
+// ParseOptions are the options of parse.
+type ParseOptions struct {
+	As  string   // kind of every line; "" if each line says its own
+	Map []string // FIELD=/json/pointer
+}
+
+// Declare adds --as and --map.
+func (o *ParseOptions) Declare(fs *flag.FlagSet) {
+	fs.StringVar(&o.As, "as", o.As, "`KIND` of every line: run, qrel, prediction, rating, score, partial (default: each line's own \"kind\")")
+	fs.Func("map", "`FIELD=/json/pointer`: take a field from elsewhere in the line, as in query_id=/qid; may repeat", func(s string) error {
+		o.Map = append(o.Map, s)
+		return nil
+	})
+}
+
+// ScoreOptions are the options of score.
+type ScoreOptions struct {
+	Gold     string // an edge; "" is the stream itself
+	Measures []string
+	Ties     string
+	Level    int
+	Source   string
+}
+
+// Declare adds the flags.
+func (o *ScoreOptions) Declare(fs *flag.FlagSet) {
+	fs.StringVar(&o.Gold, "gold", o.Gold, "`EDGE` of gold that is read whole before the first record (default: gold comes with the stream; \"inline\": each prediction carries its own)")
+	o.DeclareMeasures(fs)
+}
+
+// DeclareMeasures adds the flags other than --gold.
+func (o *ScoreOptions) DeclareMeasures(fs *flag.FlagSet) {
+	fs.Func("measure", "retrieval `MEASURE` such as success@1, recall@10, mrr, ndcg@10, map; may repeat (default: "+strings.Join(DefaultMeasures(), ", ")+")", func(s string) error {
+		o.Measures = append(o.Measures, s)
+		return nil
+	})
+	fs.StringVar(&o.Ties, "ties", "trec", "order of equal scores: `POLICY` trec, rank, worst, best or expected")
+	fs.IntVar(&o.Level, "level-relevant", 1, "least `GRADE` that is relevant")
+	fs.StringVar(&o.Source, "source", "", "the one qrel `SOURCE` to read, such as human (default: all gold must have one source)")
+}
+
+// Scoring reads the options.
+func (o *ScoreOptions) Scoring() (Scoring, error) {
+	s := Scoring{Level: int32(o.Level), Source: o.Source}
+	var err error
+	if s.Ties, err = metric.ParseTies(cmpOr(o.Ties, "trec")); err != nil {
+		return s, err
+	}
+	for _, name := range o.Measures {
+		m, err := metric.ParseMeasure(name)
+		if err != nil {
+			return s, err
+		}
+		s.Measures = append(s.Measures, m)
+	}
+	return s, s.Check()
+}
+
+func cmpOr(s, standby string) string {
+	if s == "" {
+		return standby
+	}
+	return s
+}
+
+// AggregateOptions are the options of aggregate and merge.
+type AggregateOptions struct {
+	By           []string
+	Windows      []string
+	Over         string
+	Every        string
+	MaxGroups    int
+	Missing      string
+	Negative     string
+	ZeroDivision string
+	Level        string
+	Order        string
+}
+
+// Declare adds the flags.
+func (o *AggregateOptions) Declare(fs *flag.FlagSet) {
+	o.DeclareGroups(fs)
+	fs.StringVar(&o.Missing, "missing", "skip", "judged queries that a run never answered: `POLICY` skip (leave them out) or miss (count them as misses)")
+	o.DeclareLabels(fs)
+	o.DeclareLevel(fs)
+}
+
+// DeclareGroups adds --by, --window, --over, --every and --max-groups.
+func (o *AggregateOptions) DeclareGroups(fs *flag.FlagSet) {
+	fs.Func("by", "`FIELDS` of a grouping, between commas, such as run,ticker; \"\" pools everything; may repeat (default: run)", func(s string) error {
+		o.By = append(o.By, s)
+		return nil
+	})
+	fs.Func("window", "`WINDOW` of event time: all, 1h (tumbling) or 1h/5m (hopping); may repeat (default: all)", func(s string) error {
+		_, err := ParseWindow(s)
+		o.Windows = append(o.Windows, s)
+		return err
+	})
+	fs.StringVar(&o.Over, "over", "", "publish mean and deviation over the groups that differ in this `FIELD`, such as seed")
+	fs.StringVar(&o.Every, "every", o.Every, "publish after each `N` records, or each duration such as 1s (default: at the end)")
+	fs.IntVar(&o.MaxGroups, "max-groups", 10000, "groups of one grouping and window beyond `N` are published together as __other__; 0: no limit")
+}
+
+// DeclareLabels adds the flags of few-shot scores.
+func (o *AggregateOptions) DeclareLabels(fs *flag.FlagSet) {
+	fs.StringVar(&o.Negative, "negative", "no_relation", "the `LABEL` that is no relation (NOTA)")
+	fs.StringVar(&o.ZeroDivision, "zero-division", "one", "precision where nothing was guessed: `VALUE` one (as TACRED's scorer), zero or null")
+}
+
+// DeclareLevel adds the flags of agreement.
+func (o *AggregateOptions) DeclareLevel(fs *flag.FlagSet) {
+	fs.StringVar(&o.Level, "level", o.Level, "`LEVEL` of measurement: nominal, ordinal, interval or ratio")
+	fs.StringVar(&o.Order, "order", "", "ordinal `VALUES` from low to high, between commas (default: numeric)")
+}
+
+// Aggregation reads the options.
+func (o *AggregateOptions) Aggregation() (Aggregation, error) {
+	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative}
+	for _, by := range o.By {
+		var fields []string
+		if by != "" {
+			fields = strings.Split(by, ",")
+			for i := range fields {
+				fields[i] = strings.TrimSpace(fields[i])
+			}
+		}
+		a.By = append(a.By, fields)
+	}
+	for _, s := range o.Windows {
+		w, err := ParseWindow(s)
+		if err != nil {
+			return a, err
+		}
+		a.Windows = append(a.Windows, w)
+	}
+	var err error
+	if a.Every, err = ParseEvery(o.Every); err != nil {
+		return a, err
+	}
+	switch o.Missing {
+	case "", "skip":
+	case "miss":
+		a.MissHits = true
+	default:
+		return a, fmt.Errorf("missing: want skip or miss, got %q", o.Missing)
+	}
+	if a.ZeroDivision, err = metric.ParseZeroDivision(cmpOr(o.ZeroDivision, "one")); err != nil {
+		return a, err
+	}
+	if a.Level, err = metric.ParseLevel(cmpOr(o.Level, "nominal")); err != nil {
+		return a, err
+	}
+	if o.Order != "" {
+		a.Order = strings.Split(o.Order, ",")
+	}
+	return a, nil
+}
+
+// ParseEvery reads N (records) or a duration; "" never ticks.
+func ParseEvery(s string) (evalstream.Every, error) {
+	if s == "" {
+		return evalstream.Every{}, nil
+	}
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		if n <= 0 {
+			return evalstream.Every{}, fmt.Errorf("every: want a number of records above 0, got %d", n)
+		}
+		return evalstream.Every{Records: n}, nil
+	}
+	d, err := ParseSpan(s)
+	if err != nil || d < time.Millisecond {
+		return evalstream.Every{}, fmt.Errorf("every: want a number of records or a duration of 1ms or more, got %q", s)
+	}
+	return evalstream.Every{Interval: d}, nil
+}
