@@ -69,22 +69,19 @@ func badGrammar(line []byte) *evalstream.Fault {
 		return faultAt(line, at, evalstream.ClassParse, "two values on a line; want one JSON object a line")
 	case line[first] != '{':
 		return notObject(line, first)
-	case ended(line, at):
+	case at >= len(line):
 		return faultAt(line, len(line), evalstream.ClassParse, "line ends inside a value; want one whole JSON object a line (if it was printed over several lines, jq -c . mends it)")
 	}
 	return faultAt(line, at, evalstream.ClassParse, reason)
 }
 
-// ended reports whether the line could have gone on: it is a prefix of a JSON value.
-func ended(line []byte, at int) bool { return at >= len(line) }
-
 // notObject says that a line holds something else.
 func notObject(line []byte, i int) *evalstream.Fault {
 	reason := "want one JSON object a line, got " + typeOf(line[i:])
-	if line[i] == '[' {
+	switch line[i] {
+	case '[':
 		reason += " (jq -c '.[]' writes one element a line)"
-	}
-	if line[i] == '"' || line[i] == '}' || line[i] == ']' {
+	case '"', '}', ']':
 		reason += " (if an object was printed over several lines, jq -c . mends it)"
 	}
 	return faultAt(line, i, evalstream.ClassParse, reason)
