@@ -237,6 +237,9 @@ func (d *Decoder) literalOf(v span, limit int) (lit string, ok bool) {
 		if bytes.IndexByte(raw, '\\') < 0 {
 			return view(raw), len(raw)-2 <= limit
 		}
+		if limit < len(raw) && len(raw)-2-5*bytes.Count(raw, []byte{'\\'}) > limit {
+			return "", false // an escape is at most six bytes for one
+		}
 		text := unescape(raw)
 		if len(text) > limit {
 			return "", false

@@ -69,28 +69,26 @@ func badGrammar(line []byte) *evalstream.Fault {
 		return faultAt(line, at, evalstream.ClassParse, "two values on a line; want one JSON object a line")
 	case line[first] != '{':
 		return notObject(line, first)
-	case ended(line, at):
+	case at >= len(line):
 		return faultAt(line, len(line), evalstream.ClassParse, "line ends inside a value; want one whole JSON object a line (if it was printed over several lines, jq -c . mends it)")
 	}
 	return faultAt(line, at, evalstream.ClassParse, reason)
 }
 
-// ended reports whether the line could have gone on: it is a prefix of a JSON value.
-func ended(line []byte, at int) bool { return at >= len(line) }
-
 // notObject says that a line holds something else.
 func notObject(line []byte, i int) *evalstream.Fault {
 	reason := "want one JSON object a line, got " + typeOf(line[i:])
-	if line[i] == '[' {
+	switch line[i] {
+	case '[':
 		reason += " (jq -c '.[]' writes one element a line)"
-	}
-	if line[i] == '"' || line[i] == '}' || line[i] == ']' {
+	case '"', '}', ']':
 		reason += " (if an object was printed over several lines, jq -c . mends it)"
 	}
 	return faultAt(line, i, evalstream.ClassParse, reason)
 }
 
-// badSurrogate finds an escape that is half of a character.
+// badSurrogate finds an escape that is half of a character. The grammar has been
+// checked, so an escape is whole.
 func badSurrogate(line []byte) *evalstream.Fault {
 	for i := 0; ; {
 		n := bytes.IndexByte(line[i:], '\\')
@@ -98,30 +96,34 @@ func badSurrogate(line []byte) *evalstream.Fault {
 			return nil
 		}
 		i += n
-		unit, ok := escapedUnit(line[i:])
-		if !ok {
-			i += 2 // an escape of one character
-			continue
-		}
-		if unit < 0xd800 || unit > 0xdfff {
-			i += 6
-			continue
-		}
-		low, ok := escapedUnit(line[i+6:])
-		if unit > 0xdbff || !ok || low < 0xdc00 || low > 0xdfff {
+		switch surrogate(line[i:]) {
+		case 0:
+			i += 2
+		case 1:
+			if surrogate(line[i+6:]) == 2 {
+				i += 12
+				continue
+			}
+			fallthrough
+		case 2:
 			return faultAt(line, i, evalstream.ClassParse, "escape "+string(line[i:i+6])+" is half of a surrogate pair")
 		}
-		i += 12
 	}
 }
 
-// escapedUnit is the UTF-16 unit of a \uXXXX at the start of b.
-func escapedUnit(b []byte) (unit uint64, ok bool) {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
-		return 0, false
+// surrogate is 1 if b begins with the escape of the first half of a pair, 2 if with
+// that of the second, and 0 otherwise.
+func surrogate(b []byte) int {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
+		return 0
 	}
-	unit, err := strconv.ParseUint(view(b[2:6]), 16, 16)
-	return unit, err == nil
+	switch c := b[3] | 0x20; {
+	case c == '8' || c == '9' || c == 'a' || c == 'b':
+		return 1
+	case c >= 'c' && c <= 'f':
+		return 2
+	}
+	return 0
 }
 
 // faultAt is a fault at byte i of the line, which is within or at the end of a value.

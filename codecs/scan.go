@@ -21,11 +21,12 @@ const (
 // place is what is known of the values at one place of the lines: which keys objects
 // had there, in the order in which they came first, and what to do with each.
 //
-// The keys are a guess at the next object's. While the guess holds, a key costs one
-// comparison, and an object whose keys are known has no key twice if no number of a
-// key comes twice.
+// The order in which keys came last is the guess at the next object's. While the guess
+// holds, a key costs one comparison, and an object whose keys are known has no key
+// twice if no number of a key comes twice.
 type place struct {
 	members  []member
+	first    int  // the guess at the first member
 	slices   bool // scalars of keys seen for the first time are fields to group by
 	list     bool // the elements are the entries of the ranked list
 	elements *place
@@ -36,6 +37,7 @@ type place struct {
 type member struct {
 	raw   string // the key as it stands, with quotes, colon and blanks
 	name  string
+	then  int // the guess at the member that follows
 	seen  bool
 	slice bool  // its scalars are fields to group by
 	note  int32 // which planned value it is, -1 for none
@@ -228,29 +230,40 @@ func (s *scanner) object(start int, p *place, depth int) int {
 	if line[i] == '}' {
 		return i + 1
 	}
-	next, seen := 0, uint64(0)
+	var (
+		m      *member
+		guess  *int // where the number of the next member is guessed
+		seen   uint64
+		number int
+	)
+	if p != nil {
+		guess = &p.first
+	}
 	for {
-		var m *member
 		key := i
-		if p != nil && next < len(p.members) && len(line)-i > len(p.members[next].raw) &&
-			string(line[i:i+len(p.members[next].raw)]) == p.members[next].raw {
-			m = &p.members[next]
+		if guess != nil && *guess < len(p.members) && bytes.HasPrefix(line[i:], []byte(p.members[*guess].raw)) {
+			number = *guess
+			m = &p.members[number]
 			i += len(m.raw)
 		} else {
-			next, i = s.key(start, i, p)
-			if next >= 0 {
-				m = &p.members[next]
-			} else if i < 0 {
+			if number, i = s.key(start, i, p); i < 0 {
 				return -1
+			}
+			m = nil
+			if number >= 0 {
+				m = &p.members[number]
+				if guess != nil {
+					*guess = number
+				}
 			}
 		}
 		if m != nil {
-			if seen&(1<<next) != 0 {
+			if seen&(1<<number) != 0 {
 				return s.repeated(key, m.name)
 			}
-			seen |= 1 << next
+			seen |= 1 << number
+			guess = &m.then
 		}
-		next++
 		for line[i] <= ' ' {
 			i++
 		}
