@@ -36,6 +36,11 @@ func (p *Parse) Process(_ context.Context, in []evalstream.Record, out *evalstre
 	p.decoder.Reset()
 	p.received += int64(len(in))
 	for i := range in {
+		if r, ok := in[i].Body.(*evalstream.Rejected); ok { // by the format's own reader
+			out.Reject(in[i].Seq, evalstream.Fault{Class: r.Class, Column: r.At.Column, Reason: r.Reason})
+			p.rejected++
+			continue
+		}
 		out.Emit(in[i])
 		if in[i].Body != nil {
 			p.passed++

@@ -28,6 +28,7 @@ type common struct {
 	workers       int
 	quiet         bool
 	verbose       bool
+	rejectsOpened string // the rejects file that this command has begun
 }
 
 func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
@@ -110,3 +111,6 @@ func wrapUsage(format string, err error) error {
 	}
 	return evalstream.Usagef("%w", fmt.Errorf(format, err))
 }
+
+// span is the horizon.
+func (c *common) span() time.Duration { return time.Duration(c.horizon) }

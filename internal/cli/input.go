@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"strings"
+
+	"evalstream"
+	"evalstream/codecs"
+	"evalstream/topics/file"
+)
+
+// input is the opened source of a job.
+type input struct {
+	evalstream.Source
+	lines  *file.Source // behind it, for progress and drain
+	format codecs.Format
+	head   []byte // the first lines, to look at
+}
+
+// open opens edges as one source. NDJSON and TREC are told apart by content, and must
+// not be mixed; gather reads TREC runs whole, so that lists may be spread over a file.
+func (e *env) open(ctx context.Context, edges []string, c *common, gather bool) (*input, error) {
+	if len(edges) == 0 {
+		edges = []string{"-"}
+	}
+	inputs := make([]file.Input, len(edges))
+	for i, edge := range edges {
+		in, err := e.edge(edge)
+		if err != nil {
+			return nil, err
+		}
+		inputs[i] = in
+	}
+	src := file.NewSource(inputs...)
+	src.MaxLine = int(c.maxLine)
+	p := &peeked{src: src}
+	if err := src.Read(ctx, &p.first); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	} else if err == nil {
+		p.has = true
+	}
+	in := &input{Source: p, lines: src, format: codecs.Sniff(p.first.Data), head: p.first.Data}
+	switch in.format {
+	case codecs.TRECRun:
+		in.Source = file.NewRecordSource(treced(ctx, p, func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
+			return codecs.NewTRECRuns(r, o, gather).All()
+		}))
+	case codecs.TRECQrelFile:
+		in.Source = file.NewRecordSource(treced(ctx, p, func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
+			return codecs.NewTRECQrels(r, o).All()
+		}))
+	case codecs.NDJSON, codecs.UnknownFormat:
+	}
+	return in, nil
+}
+
+// edge is a file, or stdin for "-".
+func (e *env) edge(edge string) (file.Input, error) {
+	path, err := edgePath(edge)
+	if err != nil {
+		return file.Input{}, err
+	}
+	if path != "-" {
+		return file.Path(path), nil
+	}
+	return file.Reader("<stdin>", e.stdin), nil
+}
+
+// peeked is a source whose first block has been looked at.
+type peeked struct {
+	src   *file.Source
+	first evalstream.Block
+	has   bool
+}
+
+func (p *peeked) Read(ctx context.Context, b *evalstream.Block) error {
+	if !p.has {
+		return p.src.Read(ctx, b)
+	}
+	p.has = false
+	buf := append(b.Buf[:0], p.first.Data...)
+	*b = p.first
+	b.Buf, b.Data = buf, buf
+	p.first = evalstream.Block{}
+	return nil
+}
+
+// treced reads TREC records from the blocks of p, origin by origin.
+func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Origin) iter.Seq2[evalstream.Record, error]) iter.Seq2[evalstream.Record, error] {
+	return func(yield func(evalstream.Record, error) bool) {
+		b := &blocks{ctx: ctx, src: p}
+		for from := evalstream.Seq(0); b.next(); {
+			last := from
+			for rec, err := range read(b, b.block.At.Origin) {
+				rec.Seq += from
+				last = rec.Seq + 1
+				if !yield(rec, err) {
+					return
+				}
+			}
+			from = last
+		}
+		if b.err != nil && !errors.Is(b.err, io.EOF) {
+			yield(evalstream.Record{}, b.err)
+		}
+	}
+}
+
+// blocks reads the bytes of one origin after the other.
+type blocks struct {
+	ctx    context.Context
+	src    evalstream.Source
+	block  evalstream.Block
+	rest   []byte
+	origin *evalstream.Origin
+	err    error
+}
+
+// next goes on to the origin of the next block.
+func (b *blocks) next() bool {
+	if len(b.rest) == 0 && !b.fetch() {
+		return false
+	}
+	b.origin = b.block.At.Origin
+	return true
+}
+
+func (b *blocks) fetch() bool {
+	if b.err != nil {
+		return false
+	}
+	if b.err = b.src.Read(b.ctx, &b.block); b.err != nil {
+		return false
+	}
+	b.rest = b.block.Data
+	if b.block.Long > 0 {
+		b.err = evalstream.Usagef("%s: line of %d bytes in a TREC file", b.block.At, b.block.Long)
+		return false
+	}
+	return true
+}
+
+func (b *blocks) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 && !b.fetch() {
+		if errors.Is(b.err, io.EOF) {
+			return 0, io.EOF
+		}
+		return 0, b.err
+	}
+	if b.block.At.Origin != b.origin {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// kindOf guesses what lines are whose kind no flag says: by the first line's own
+// kind, else by its fields.
+func kindOf(head []byte, standby string) string {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		var keys map[string]json.RawMessage
+		if json.Unmarshal(line, &keys) != nil {
+			return standby
+		}
+		has := func(name string) bool { _, ok := keys[name]; return ok }
+		switch {
+		case has("kind"):
+			return ""
+		case has("passage_id"):
+			return "qrel"
+		case has("gold"), has("label"):
+			return "prediction"
+		case has("coder"):
+			return "rating"
+		case has("top"):
+			return "run"
+		}
+		return standby
+	}
+	return standby
+}
+
+// edgePath is the path of a file edge, "-" for stdin or stdout.
+func edgePath(edge string) (string, error) {
+	if topic, ok := strings.CutPrefix(edge, "topic:"); ok {
+		return "", evalstream.Usagef("edge %q: topics cannot be read or written yet; export %s to a file, or pipe it in", edge, topic)
+	}
+	return strings.TrimPrefix(edge, "file:"), nil
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"evalstream"
+	"evalstream/stages"
+	"evalstream/topics/file"
+)
+
+func (e *env) run() *cobra.Command {
+	c := newCommon()
+	fs := flag.NewFlagSet("run", flag.ContinueOnError)
+	c.declare(fs)
+	cmd := &cobra.Command{
+		Use: "run PIPELINE.yaml", Short: "run a pipeline file", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream run deploy/pipelines/retrieval.yaml < runs.ndjson",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, list, err := e.load(args[0], c, cmd)
+			if err != nil {
+				return err
+			}
+			a, err := e.assemble(cmd.Context(), spec.Name, list, c, true)
+			if err != nil {
+				return err
+			}
+			return e.runSpec(cmd.Context(), spec, a, c)
+		},
+	}
+	addFlags(cmd, fs)
+	return cmd
+}
+
+func (e *env) plan() *cobra.Command {
+	c := newCommon()
+	cmd := &cobra.Command{
+		Use: "plan PIPELINE.yaml", Short: "print what a pipeline file would do", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream plan deploy/pipelines/retrieval.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, list, err := e.load(args[0], c, nil)
+			if err != nil {
+				return err
+			}
+			a, err := e.assemble(cmd.Context(), spec.Name, list, c, false)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout"))
+			return a.pipeline.Plan(e.stdout)
+		},
+	}
+	return cmd
+}
+
+func orDefault(edge, standby string) string {
+	if edge == "" || edge == "-" {
+		return standby
+	}
+	return edge
+}
+
+// load reads a pipeline file. Flags that the command line gives win over its fields.
+func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, evalstream.Usagef("pipeline: %w", err)
+	}
+	spec, err := evalstream.LoadSpec(path, data, e.getenv)
+	var faults evalstream.Faults
+	if err != nil && !asFaults(err, &faults) {
+		return nil, nil, err
+	}
+	if spec == nil {
+		return nil, nil, err
+	}
+	if spec.Name == "" {
+		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	fs := flag.NewFlagSet("pipeline", flag.ContinueOnError)
+	c.declare(fs)
+	faults = append(faults, setOptions(spec.File, "pipeline", fs, spec.Options, func(name string) bool {
+		return cmd != nil && cmd.Flags().Changed(name)
+	})...)
+	var list []stage
+	for _, s := range spec.Stages {
+		st, fs := stageOf(spec.File, s)
+		faults = append(faults, fs...)
+		list = append(list, st)
+	}
+	if len(faults) > 0 {
+		slices.SortStableFunc(faults, func(a, b evalstream.ConfigFault) int {
+			if a.Line != b.Line {
+				return a.Line - b.Line
+			}
+			return a.Column - b.Column
+		})
+		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: faults}
+	}
+	return spec, list, nil
+}
+
+// stageOf reads one item of stages.
+func stageOf(path string, s evalstream.StageSpec) (stage, evalstream.Faults) {
+	fault := func(format string, args ...any) (stage, evalstream.Faults) {
+		return stage{}, evalstream.Faults{{File: path, Line: s.Line, Column: s.Column, Reason: fmt.Sprintf(format, args...)}}
+	}
+	var names []string
+	for _, v := range stages.All() {
+		names = append(names, v.Name)
+		if v.Name != s.Verb {
+			continue
+		}
+		if s.Via != "" {
+			return fault("%s: via: topics cannot be used yet; leave it out, and the steps run in one process", s.Verb)
+		}
+		o := v.Options()
+		fs := flag.NewFlagSet(v.Name, flag.ContinueOnError)
+		o.Declare(fs)
+		faults := setOptions(path, v.Name, fs, s.Options, nil)
+		name := s.As
+		if name == "" {
+			name = v.Name
+		}
+		return stage{verb: v.Name, name: name, options: o}, faults
+	}
+	if s.Verb == "" {
+		return stage{}, nil // the loader has said so
+	}
+	return fault("stages: no verb %q%s", s.Verb, didYouMean(s.Verb, names))
+}
+
+// setOptions gives fields to the flags of the same name, _ for -.
+func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option, skip func(name string) bool) evalstream.Faults {
+	var faults evalstream.Faults
+	for _, o := range options {
+		name := strings.ReplaceAll(o.Name, "_", "-")
+		f := fs.Lookup(name)
+		at := evalstream.ConfigFault{File: path, Line: o.Line, Column: o.Column}
+		if f == nil {
+			var names []string
+			fs.VisitAll(func(f *flag.Flag) { names = append(names, strings.ReplaceAll(f.Name, "-", "_")) })
+			at.Reason = fmt.Sprintf("%s: no field %q%s", what, o.Name, didYouMean(o.Name, names))
+			faults = append(faults, at)
+			continue
+		}
+		if skip != nil && skip(name) {
+			continue
+		}
+		if err := f.Value.Set(o.Value); err != nil {
+			at.Reason = fmt.Sprintf("%s: %s: %v", what, o.Name, err)
+			faults = append(faults, at)
+		}
+	}
+	return faults
+}
+
+func (e *env) runSpec(ctx context.Context, spec *evalstream.Spec, a *assembly, c *common) error {
+	if spec.Rejects != "" && c.rejects == "" {
+		c.rejects = spec.Rejects
+	}
+	from := spec.From
+	if from == "" || from == "stdin" {
+		from = "-"
+	}
+	in, err := e.open(ctx, []string{from}, c, false)
+	if err != nil {
+		return err
+	}
+	to := spec.To
+	if to == "" || to == "stdout" {
+		to = "-"
+	}
+	path, err := edgePath(to)
+	if err != nil {
+		return err
+	}
+	if path == "-" {
+		return e.execute(ctx, a, in, e.stdoutSink(), c)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return evalstream.Lost(err)
+	}
+	err = e.execute(ctx, a, in, file.NewSink(path, f, appendLine), c)
+	if closeErr := f.Close(); err == nil && closeErr != nil {
+		err = evalstream.Lost(closeErr)
+	}
+	return err
+}
