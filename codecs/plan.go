@@ -23,6 +23,8 @@ type Plan struct {
 	// absent, null, an object, an array or a string of more than 64 bytes is left out.
 	// The default is none.
 	Slices []string
+	// Texts names fields that are carried like Slices, whatever their length.
+	Texts []string
 	// AllSlices carries every remaining scalar top-level field of at most 64 bytes.
 	AllSlices bool
 	// NoTime says that no step needs the time: it is not read, and not checked.
@@ -177,6 +179,10 @@ func specs() []kindSpec {
 		{"rating", []string{"unit", "coder", "value", "revision", "time"}, true, (*Decoder).readRating},
 		{"score", []string{"unit", "run", "status", "values", "ratings", "label", "gold", "position", "slices", "time", "revision", "settings"}, false, (*Decoder).readScore},
 		{"partial", []string{"step", "partition", "partitions", "family", "by", "window", "pane", "n", "pending", "unjudged", "expired", "measures", "sums", "counts", "judged", "settings"}, false, (*Decoder).readPartial},
+		{"passage", passageFields(), true, (*Decoder).readPassage},
+		{"query", queryFields(), true, (*Decoder).readQuery},
+		{"instance", instanceFields(), false, (*Decoder).readInstance},
+		{"episode", episodeFields(), true, (*Decoder).readEpisode},
 	}
 }
 
@@ -199,6 +205,7 @@ type reader struct {
 	paths           []string // of each field: the JSON Pointer that it is read from
 	mapped          []mappedSlice
 	wanted          []string // names of Plan.Slices
+	texts           []string // names of Plan.Texts
 	kindAt          int32    // the line's own kind
 	quoted          []byte   // the kind as a JSON string
 	id              int32    // values of an entry of the ranked list
@@ -217,7 +224,7 @@ type mappedSlice struct {
 
 // newReader plans one kind.
 func newReader(spec kindSpec, p Plan) (*reader, error) {
-	r := &reader{quoted: evalstream.AppendString(nil, spec.kind), kindSpec: spec, root: &place{}, wanted: p.Slices, id: -1, score: -1, ownID: -1, ownScore: -1}
+	r := &reader{quoted: evalstream.AppendString(nil, spec.kind), kindSpec: spec, root: &place{}, wanted: p.Slices, texts: p.Texts, id: -1, score: -1, ownID: -1, ownScore: -1}
 	noted := map[string]int32{}
 	note := func(from *place, prefix string, steps []string) (int32, error) {
 		key := prefix + "/" + strings.Join(mapAll(steps, escapeStep), "/")
@@ -332,7 +339,7 @@ func (r *reader) planSlices(p Plan, from map[string]Mapping, note func(*place, s
 		if err != nil {
 			return err
 		}
-		s := mappedSlice{name: name, carried: p.AllSlices || slices.Contains(p.Slices, name)}
+		s := mappedSlice{name: name, carried: p.AllSlices || slices.Contains(p.Slices, name) || slices.Contains(p.Texts, name)}
 		if s.source, err = note(r.root, "", steps); err != nil {
 			return err
 		}
@@ -348,7 +355,7 @@ func (r *reader) planSlices(p Plan, from map[string]Mapping, note func(*place, s
 		m := &r.root.members[i]
 		m.slice = p.AllSlices && !r.reserved(m.name)
 	}
-	for _, name := range p.Slices {
+	for _, name := range slices.Concat(p.Slices, p.Texts) {
 		if !r.reserved(name) {
 			r.root.member(name).slice = true
 		}
