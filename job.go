@@ -19,7 +19,8 @@ type Job struct {
 	Sink     Sink
 	Rejects  Sink // nil: rejects are counted only
 	// Workers is how many blocks are in work at once, and so bounds memory: a worker
-	// holds one block and what its stages made of it. 0 is GOMAXPROCS.
+	// holds one block and what its stages made of it. 0 is GOMAXPROCS, or, so that a
+	// live pipe of single lines has them too, the calls that a Remote may have in flight.
 	Workers int
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
@@ -92,6 +93,8 @@ type runner struct {
 	front  []Step // one instance a worker
 	back   []Step // one instance a partition
 	gather []Step // one instance
+	// remotes are the one instance of each Remote, by its place in front.
+	remotes map[int]*remote
 
 	readMu   sync.Mutex
 	last     map[int32]Seq   // greatest Seq handed out, a partition
@@ -112,7 +115,7 @@ type runner struct {
 
 func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	r := &runner{
-		job: j, cancel: cancel,
+		job: j, cancel: cancel, remotes: map[int]*remote{},
 		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
 	}
 	if err := r.split(); err != nil {
@@ -128,6 +131,9 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	n := j.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
+		for _, rm := range r.remotes {
+			n = max(n, rm.limits.InFlight)
+		}
 	}
 	for range n {
 		w, err := r.newWorker()
@@ -152,6 +158,9 @@ func (r *runner) split() error {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			if _, ok := st.(Stateful); !ok {
+				if rm, ok := st.(Remote); ok {
+					r.remotes[len(r.front)] = newRemote(s, rm)
+				}
 				r.front = append(r.front, s)
 				continue
 			}
@@ -198,9 +207,10 @@ type lane struct {
 }
 
 type link struct {
-	step  Step
-	stage Stage
-	out   Out
+	step   Step
+	stage  Stage
+	remote *remote // shared by all workers; nil if the stage is not a Remote
+	out    Out
 }
 
 func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
@@ -366,6 +376,10 @@ func (r *runner) summary() Summary {
 		}
 	}
 	for i, step := range r.front {
+		if rm := r.remotes[i]; rm != nil {
+			add(step.Name, rm.stage)
+			continue
+		}
 		for _, w := range r.workers {
 			add(step.Name, w.chain[i].stage)
 		}
@@ -435,9 +449,10 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 }
 
 // done is called when a block has been applied; the last one in work flushes,
-// because then every worker is waiting for input.
+// because then every worker is waiting for input. Where a step waits for others, that
+// may take long to come, and each block is flushed.
 func (r *runner) done(ctx context.Context) error {
-	if r.inFlight.Add(-1) == 0 {
+	if r.inFlight.Add(-1) == 0 || len(r.remotes) > 0 {
 		return r.flush(ctx)
 	}
 	return nil
