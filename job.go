@@ -33,11 +33,12 @@ type Job struct {
 
 // Summary is what a job did.
 type Summary struct {
-	Lines   int64 // lines read, blank ones included
-	Blank   int64
-	Rejects int64
-	ByClass map[Class]int64
-	Tallies []Tally // in the order of the steps, then by kind
+	Lines    int64 // lines read, blank ones included
+	Blank    int64
+	Rejects  int64
+	ByClass  map[Class]int64
+	Tallies  []Tally   // in the order of the steps, then by kind
+	Counters []Counter // in the order of the steps
 }
 
 // Unbalanced lists the tallies in which a record vanished; it is empty unless the
@@ -366,6 +367,9 @@ func (r *runner) summary() Summary {
 	defer r.sinkMu.Unlock()
 	s := Summary{Lines: r.lines.Load(), Blank: r.blank.Load(), Rejects: r.rejects, ByClass: r.byClass}
 	add := func(step string, st Stage) {
+		if c, ok := st.(Counted); ok {
+			s.count(step, c.Counters())
+		}
 		t, ok := st.(Tallied)
 		if !ok {
 			return
@@ -393,6 +397,18 @@ func (r *runner) summary() Summary {
 		add(step.Name, r.gatherL.chain[i].stage)
 	}
 	return s
+}
+
+func (s *Summary) count(step string, counters []Counter) {
+	for _, c := range counters {
+		c.Step = step
+		i := slices.IndexFunc(s.Counters, func(o Counter) bool { return o.Step == step && o.Name == c.Name })
+		if i < 0 {
+			s.Counters = append(s.Counters, c)
+			continue
+		}
+		s.Counters[i].N += c.N
+	}
 }
 
 func (s *Summary) add(row Tally) {

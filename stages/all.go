@@ -21,6 +21,16 @@ func All() []Verb {
 			Options: func() Options { return new(ParseOptions) },
 		},
 		{
+			Name: "context-prefix", Doc: "write a line of company, event and date before each passage", In: "passage", Out: "passage",
+			Example: "evalstream context-prefix --template '{company} ({ticker}), {event} {date}' < passages.ndjson",
+			Options: func() Options { return new(ContextOptions) },
+		},
+		{
+			Name: "rank", Doc: "find the best passages of a file for each query, by vectors or by words (BM25)", In: "query", Out: "run",
+			Example: "evalstream rank --method bm25 --passages passages.ndjson < queries.ndjson",
+			Options: func() Options { return new(RankOptions) },
+		},
+		{
 			Name: "score", Doc: "join predictions with gold and score each unit", In: "run, qrel, prediction, rating", Out: "score",
 			Example: "evalstream score --gold gold.ndjson < runs.ndjson",
 			Options: func() Options { return new(ScoreOptions) },

@@ -21,8 +21,9 @@ type stage struct {
 type assembly struct {
 	pipeline *evalstream.Pipeline
 	gold     *stages.Gold
-	goldRun  evalstream.Summary // what loading gold met
-	notes    []string           // what a reader of the results should know
+	goldRun  evalstream.Summary   // what loading gold met
+	sides    []evalstream.Summary // what loading other side inputs met
+	notes    []string             // what a reader of the results should know
 }
 
 // assemble turns verbs into a pipeline: one way for shell, YAML and ready commands.
@@ -40,6 +41,10 @@ func (e *env) assemble(ctx context.Context, name string, list []stage, c *common
 		switch o := s.options.(type) {
 		case *stages.ParseOptions:
 			step.New, step.Doc, err = parseStep(list, i, o, c)
+		case *stages.ContextOptions:
+			step.New, step.Doc, err = contextStep(list, i, o)
+		case *stages.RankOptions:
+			step.New, step.Doc, err = e.rankStep(ctx, a, o, c, load)
 		case *stages.ScoreOptions:
 			step.New, step.Doc, err = e.scoreStep(ctx, a, o, c, load)
 		case *stages.AggregateOptions:
@@ -79,7 +84,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: i == len(list)-1}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i)}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {
@@ -88,6 +93,11 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		plan.Map = append(plan.Map, m)
 	}
 	for _, later := range list[i+1:] {
+		if co, ok := later.options.(*stages.ContextOptions); ok {
+			if plan.Texts, err = co.Fields(); err != nil {
+				return nil, "", wrapUsage("%w", err)
+			}
+		}
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {

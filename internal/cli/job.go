@@ -47,6 +47,9 @@ func (e *env) execute(ctx context.Context, a *assembly, in *input, sink evalstre
 		return err
 	}
 	total := sum.Rejects + a.goldRun.Rejects
+	for _, side := range a.sides {
+		total += side.Rejects
+	}
 	if limit.exceeded(total, sum.Lines-sum.Blank+a.goldRun.Lines-a.goldRun.Blank) {
 		fmt.Fprintf(e.stderr, "evalstream: %d records rejected, over --max-rejects %s\n", total, limit)
 		return &saidError{evalstream.ExitRejects}

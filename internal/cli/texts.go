@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"evalstream"
+	"evalstream/codecs"
+	"evalstream/stages"
+)
+
+// enriches reports whether a verb sets fields of the records that it is given, so that
+// they leave as the lines they came in.
+func enriches(verb string) bool { return verb == "context-prefix" || verb == "embed" }
+
+// leaves reports whether the records of step i leave the pipeline as lines.
+func leaves(list []stage, i int) bool {
+	for _, later := range list[i+1:] {
+		if !enriches(later.verb) {
+			return false
+		}
+	}
+	return true
+}
+
+// splicer sets fields in lines; nil if nobody will see them.
+func splicer(list []stage, i int) evalstream.Splice {
+	if !leaves(list, i) {
+		return nil
+	}
+	return codecs.SpliceFields
+}
+
+func contextStep(list []stage, i int, o *stages.ContextOptions) (func() (evalstream.Stage, error), string, error) {
+	f, err := stages.NewContextPrefix(*o, splicer(list, i))
+	doc := fmt.Sprintf("write %q before each text; missing fields: %s; at most %d tokens", o.Template, o.Missing, o.MaxTokens)
+	return f, doc, wrapUsage("%w", err)
+}
+
+func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+	if err := o.Check(); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	variant, err := o.Variant()
+	if err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	passages := stages.NewPassages(o.Method, variant)
+	if load {
+		sum, err := e.loadPassages(ctx, o.Passages, passages, c)
+		if err != nil {
+			return nil, "", err
+		}
+		a.sides = append(a.sides, sum)
+		a.notes = append(a.notes, fmt.Sprintf("ranked among %d passages of %s: %s", passages.Len(), o.Passages, o))
+	}
+	f, err := stages.NewRank(*o, passages)
+	return f, fmt.Sprintf("among %s, read whole first: %s", o.Passages, o), wrapUsage("%w", err)
+}
+
+// loadPassages reads a passage edge whole, by the same runner that reads everything else.
+func (e *env) loadPassages(ctx context.Context, edge string, passages *stages.Passages, c *common) (evalstream.Summary, error) {
+	as := func(head []byte) string {
+		if kindOf(head, "passage") == "" {
+			return ""
+		}
+		return "passage"
+	}
+	sum, err := e.loadSide(ctx, edge, "passages", as, passages, c)
+	if err != nil {
+		return sum, err
+	}
+	passages.Seal()
+	if passages.Len() == 0 {
+		return sum, &evalstream.ExitError{
+			Code: evalstream.ExitUsage, Err: fmt.Errorf("passages %s: want passages, got none", edge),
+			Hint: `a line is {"passage_id": …, "text": …}, with a vector of embed for --method vector`,
+		}
+	}
+	return sum, nil
+}
+
+// loadSide reads a side input whole into stage. as is the kind of its lines, by the
+// first of them.
+func (e *env) loadSide(ctx context.Context, edge, name string, as func(head []byte) string, stage evalstream.Stateful, c *common) (evalstream.Summary, error) {
+	in, err := e.open(ctx, []string{edge}, c, true)
+	if err != nil {
+		return evalstream.Summary{}, err
+	}
+	plan := codecs.Plan{As: as(in.head), NoTime: true}
+	p, err := evalstream.New(name,
+		evalstream.Step{Name: "parse " + name, New: stages.NewParse(func() (stages.Decoder, error) { return codecs.NewDecoder(plan) })},
+		evalstream.Step{Name: name, New: func() (evalstream.Stage, error) { return stage, nil }},
+	)
+	if err != nil {
+		return evalstream.Summary{}, err
+	}
+	rejects, err := e.rejects(c, in.Source)
+	if err != nil {
+		return evalstream.Summary{}, err
+	}
+	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: rejects, Workers: c.workers, FailFast: c.failFast}
+	sum, err := job.Run(ctx)
+	return sum, errors.Join(err, rejects.close())
+}
