@@ -366,7 +366,7 @@ func (r *runner) summary() Summary {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
 	s := Summary{Lines: r.lines.Load(), Blank: r.blank.Load(), Rejects: r.rejects, ByClass: r.byClass}
-	add := func(step string, st Stage) {
+	add := func(step string, st any) {
 		if c, ok := st.(Counted); ok {
 			s.count(step, c.Counters())
 		}
@@ -381,7 +381,7 @@ func (r *runner) summary() Summary {
 	}
 	for i, step := range r.front {
 		if rm := r.remotes[i]; rm != nil {
-			add(step.Name, rm.stage)
+			add(step.Name, rm)
 			continue
 		}
 		for _, w := range r.workers {

@@ -15,7 +15,7 @@ import (
 // There is one instance a job, and Process is called from up to Limits().InFlight
 // goroutines at once, with a batch that the runner has formed. What it emits is its
 // own for ever: it is not reused. Every record of a batch is either emitted (once or
-// more) or rejected, in the order of the batch, with the Seq that it came with.
+// more) or rejected (once), in the order of the batch, with the Seq that it came with.
 //
 // An error means that the batch has no result. If its tree has a Temporary() bool
 // method that says true, the call is made again, after at least what a
@@ -91,12 +91,13 @@ type remote struct {
 	dice   *rand.Rand
 	open   *batch // not full, waits for more
 	failed int    // records in a row
+	tally  Tally
 }
 
 func newRemote(step Step, stage Remote) *remote {
 	l := stage.Limits().withDefaults()
 	return &remote{
-		step: step, stage: stage, limits: l,
+		step: step, stage: stage, limits: l, tally: Tally{Kind: "record"},
 		slots: make(chan struct{}, l.InFlight),
 		dice:  rand.New(rand.NewPCG(l.Retry.Seed, 0x72656d6f7465)),
 	}
@@ -144,9 +145,12 @@ func (r *remote) process(ctx context.Context, in []Record, out *Out) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("%s: %w", r.step.Name, errs[0])
 	}
-	i := 0
+	i, passed := 0, 0
 	for _, p := range parts {
 		for _, res := range p.b.outs[p.from:p.to] {
+			if len(res.recs) > 0 {
+				passed++
+			}
 			for _, rec := range res.recs {
 				rec.Seq = in[i].Seq
 				out.Emit(rec)
@@ -156,6 +160,22 @@ func (r *remote) process(ctx context.Context, in []Record, out *Out) error {
 			}
 			i++
 		}
+	}
+	r.mu.Lock()
+	r.tally.Received += int64(len(in))
+	r.tally.Passed += int64(passed)
+	r.tally.Rejected += int64(len(in) - passed)
+	r.mu.Unlock()
+	return nil
+}
+
+// Tallies accounts for the records of all workers.
+func (r *remote) Tallies() []Tally { return []Tally{r.tally} }
+
+// Counters are the stage's own.
+func (r *remote) Counters() []Counter {
+	if c, ok := r.stage.(Counted); ok {
+		return c.Counters()
 	}
 	return nil
 }
@@ -394,3 +414,15 @@ func (r *remote) backoff(n int, err error) time.Duration {
 	}
 	return wait
 }
+
+// ResultLog keeps what remote calls have answered, so that nothing is asked twice,
+// also not by the next job. Failures are not kept. It is safe for concurrent use.
+type ResultLog interface {
+	// Get is the answer to a question that was put before; the bytes are the caller's.
+	Get(key LogKey) (answer []byte, ok bool, err error)
+	// Put keeps an answer. A second answer to a question changes nothing.
+	Put(key LogKey, answer []byte) error
+}
+
+// LogKey is the hash of model, settings and input.
+type LogKey [16]byte

@@ -26,6 +26,11 @@ func All() []Verb {
 			Options: func() Options { return new(ContextOptions) },
 		},
 		{
+			Name: "embed", Doc: "give each text its vector, by hashing its words or by asking an endpoint", In: "passage, query, instance", Out: "the same",
+			Example: "evalstream embed --provider hash < passages.ndjson",
+			Options: func() Options { return new(EmbedOptions) },
+		},
+		{
 			Name: "rank", Doc: "find the best passages of a file for each query, by vectors or by words (BM25)", In: "query", Out: "run",
 			Example: "evalstream rank --method bm25 --passages passages.ndjson < queries.ndjson",
 			Options: func() Options { return new(RankOptions) },

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -23,6 +24,7 @@ type assembly struct {
 	gold     *stages.Gold
 	goldRun  evalstream.Summary   // what loading gold met
 	sides    []evalstream.Summary // what loading other side inputs met
+	closers  []io.Closer          // what was opened for the steps
 	notes    []string             // what a reader of the results should know
 }
 
@@ -43,6 +45,8 @@ func (e *env) assemble(ctx context.Context, name string, list []stage, c *common
 			step.New, step.Doc, err = parseStep(list, i, o, c)
 		case *stages.ContextOptions:
 			step.New, step.Doc, err = contextStep(list, i, o)
+		case *stages.EmbedOptions:
+			step.New, step.Doc, err = e.embedStep(a, list, i, o, load)
 		case *stages.RankOptions:
 			step.New, step.Doc, err = e.rankStep(ctx, a, o, c, load)
 		case *stages.ScoreOptions:

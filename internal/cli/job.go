@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,9 @@ func (e *env) execute(ctx context.Context, a *assembly, in *input, sink evalstre
 		MaxOutOfOrder: time.Duration(c.maxOutOfOrder), FailFast: c.failFast,
 	}
 	sum, err := job.Run(ctx)
+	for _, closer := range a.closers {
+		err = errors.Join(err, closer.Close())
+	}
 	if closeErr := rejects.close(); err == nil {
 		err = closeErr
 	}
@@ -40,6 +44,9 @@ func (e *env) execute(ctx context.Context, a *assembly, in *input, sink evalstre
 		return err
 	}
 	e.summarize(a, sum, rejects, c)
+	if !c.quiet {
+		e.tell(a, sum)
+	}
 	if bad := sum.Unbalanced(); len(bad) > 0 {
 		return fmt.Errorf("records vanished, which is a bug: %+v", bad)
 	}

@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
+	"strings"
 
 	"evalstream"
 	"evalstream/codecs"
 	"evalstream/stages"
+	"evalstream/topics/file"
 )
 
 // enriches reports whether a verb sets fields of the records that it is given, so that
@@ -36,6 +40,79 @@ func contextStep(list []stage, i int, o *stages.ContextOptions) (func() (evalstr
 	f, err := stages.NewContextPrefix(*o, splicer(list, i))
 	doc := fmt.Sprintf("write %q before each text; missing fields: %s; at most %d tokens", o.Template, o.Missing, o.MaxTokens)
 	return f, doc, wrapUsage("%w", err)
+}
+
+func (e *env) embedStep(a *assembly, list []stage, i int, o *stages.EmbedOptions, load bool) (func() (evalstream.Stage, error), string, error) {
+	emb, err := o.Embedding()
+	if err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	if leaves(list, i) {
+		emb.Lines = &stages.VectorLines{Splice: codecs.SpliceFields, Append: codecs.AppendVector}
+	}
+	if emb.Remote != nil && load {
+		if emb.Remote.Key, err = e.key(o.KeyEnv, o.KeyFile); err != nil {
+			return nil, "", err
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = o.InFlight
+		emb.Remote.Client = &http.Client{Transport: transport}
+		if o.Log != "" {
+			log, err := file.OpenResultLog(o.Log)
+			if err != nil {
+				return nil, "", err
+			}
+			a.closers = append(a.closers, log)
+			emb.Log = log
+		}
+	}
+	f, err := stages.NewEmbed(emb)
+	return f, o.String(), wrapUsage("%w", err)
+}
+
+// key reads a key from a variable or a file; "" if neither is named. It is in no message.
+func (e *env) key(variable, path string) (string, error) {
+	if variable != "" {
+		key, ok := e.getenv(variable)
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return "", evalstream.Usagef("key-env: variable %s holds no key", variable)
+		}
+		return key, checkKey("variable "+variable, key)
+	}
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", evalstream.Usagef("key-file: %w", err)
+	}
+	key := strings.TrimSpace(string(data))
+	if key == "" {
+		return "", evalstream.Usagef("key-file: %s holds no key", path)
+	}
+	return key, checkKey(path, key)
+}
+
+// checkKey refuses what cannot stand in a header, without showing it.
+func checkKey(where, key string) error {
+	for _, r := range key {
+		if r <= ' ' || r > '~' {
+			return evalstream.Usagef("key: %s holds more than one word or a character that no key has", where)
+		}
+	}
+	return nil
+}
+
+// tell prints what the steps counted, and what a reader of the results should know.
+func (e *env) tell(a *assembly, sum evalstream.Summary) {
+	for _, n := range a.notes {
+		fmt.Fprintf(e.stderr, "note: %s\n", n)
+	}
+	for _, c := range sum.Counters {
+		if c.N > 0 {
+			fmt.Fprintf(e.stderr, "%s: %s: %d\n", c.Step, c.Name, c.N)
+		}
+	}
 }
 
 func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
