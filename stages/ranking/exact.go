@@ -40,8 +40,7 @@ const tileBytes = 128 << 10
 // if the vectors have length 1), equal scores by passage. A query has Dims numbers.
 // The passages are read once for all queries of the call. hits are valid during found.
 //
-// An inner product is the sum of two float32 sums, over the even and the odd places,
-// whatever the other queries are: a score does not depend on its company.
+// A score does not depend on the other queries: see dot4.
 func (v *Vectors) Best(s *Search, queries [][]float32, n int, found func(query int, hits []Hit[float32])) {
 	for len(s.bests) < len(queries) {
 		s.bests = append(s.bests, best[float32]{})
@@ -52,20 +51,16 @@ func (v *Vectors) Best(s *Search, queries [][]float32, n int, found func(query i
 	tile := max(1, tileBytes/4/v.dims)
 	for from := 0; from < v.Len(); from += tile {
 		to := min(from+tile, v.Len())
-		q := 0
-		for ; q+4 <= len(queries); q += 4 {
-			a, b, c, d := queries[q], queries[q+1], queries[q+2], queries[q+3]
+		for q := 0; q < len(queries); q += 4 {
+			// The last four may be fewer: the first of them fills the places.
+			four := [4][]float32{queries[q], queries[q], queries[q], queries[q]}
+			n := copy(four[:], queries[q:])
 			for p := from; p < to; p++ {
-				w, x, y, z := dot4(v.row(p), a, b, c, d)
-				s.bests[q].add(Hit[float32]{int32(p), w})
-				s.bests[q+1].add(Hit[float32]{int32(p), x})
-				s.bests[q+2].add(Hit[float32]{int32(p), y})
-				s.bests[q+3].add(Hit[float32]{int32(p), z})
-			}
-		}
-		for ; q < len(queries); q++ {
-			for p := from; p < to; p++ {
-				s.bests[q].add(Hit[float32]{int32(p), dot(v.row(p), queries[q])})
+				for i, score := range dot4(v.row(p), &four) {
+					if i < n {
+						s.bests[q+i].add(Hit[float32]{int32(p), score})
+					}
+				}
 			}
 		}
 	}
@@ -75,44 +70,3 @@ func (v *Vectors) Best(s *Search, queries [][]float32, n int, found func(query i
 }
 
 func (v *Vectors) row(p int) []float32 { return v.rows[p*v.dims : (p+1)*v.dims] }
-
-// dot and dot4 add in the same order. Products are rounded before they are added, so
-// that machines that fuse the two give the same scores.
-func dot(row, q []float32) float32 {
-	q = q[:len(row)]
-	var even, odd float32
-	i := 0
-	for ; i+2 <= len(row); i += 2 {
-		even += float32(row[i] * q[i])
-		odd += float32(row[i+1] * q[i+1])
-	}
-	if i < len(row) {
-		even += float32(row[i] * q[i])
-	}
-	return even + odd
-}
-
-func dot4(row, a, b, c, d []float32) (w, x, y, z float32) {
-	a, b, c, d = a[:len(row)], b[:len(row)], c[:len(row)], d[:len(row)]
-	var w1, x1, y1, z1 float32
-	i := 0
-	for ; i+2 <= len(row); i += 2 {
-		even, odd := row[i], row[i+1]
-		w += float32(even * a[i])
-		w1 += float32(odd * a[i+1])
-		x += float32(even * b[i])
-		x1 += float32(odd * b[i+1])
-		y += float32(even * c[i])
-		y1 += float32(odd * c[i+1])
-		z += float32(even * d[i])
-		z1 += float32(odd * d[i+1])
-	}
-	if i < len(row) {
-		even := row[i]
-		w += float32(even * a[i])
-		x += float32(even * b[i])
-		y += float32(even * c[i])
-		z += float32(even * d[i])
-	}
-	return w + w1, x + x1, y + y1, z + z1
-}

@@ -13,7 +13,14 @@ import (
 func plain(v *Vectors, q []float32, n int) []Hit[float32] {
 	var all []Hit[float32]
 	for p := range v.Len() {
-		all = append(all, Hit[float32]{int32(p), dot(v.row(p), q)})
+		var sums [4][4]float32
+		row := v.row(p)
+		addLanes(row, q, q, q, q, &sums)
+		score := (sums[0][0] + sums[0][1]) + (sums[0][2] + sums[0][3])
+		for k := len(row) &^ 3; k < len(row); k++ {
+			score += float32(row[k] * q[k])
+		}
+		all = append(all, Hit[float32]{int32(p), score})
 	}
 	slices.SortFunc(all, func(a, b Hit[float32]) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Passage, b.Passage))
