@@ -31,6 +31,11 @@ func All() []Verb {
 			Options: func() Options { return new(EmbedOptions) },
 		},
 		{
+			Name: "classify", Doc: "label the queries of few-shot episodes by a baseline: entity types, or nearest prototype", In: "episode", Out: "prediction",
+			Example: "evalstream classify --instances instances.ndjson < episodes.ndjson",
+			Options: func() Options { return new(ClassifyOptions) },
+		},
+		{
 			Name: "rank", Doc: "find the best passages of a file for each query, by vectors or by words (BM25)", In: "query", Out: "run",
 			Example: "evalstream rank --method bm25 --passages passages.ndjson < queries.ndjson",
 			Options: func() Options { return new(RankOptions) },

@@ -47,6 +47,8 @@ func (e *env) assemble(ctx context.Context, name string, list []stage, c *common
 			step.New, step.Doc, err = contextStep(list, i, o)
 		case *stages.EmbedOptions:
 			step.New, step.Doc, err = e.embedStep(a, list, i, o, load)
+		case *stages.ClassifyOptions:
+			step.New, step.Doc, err = e.classifyStep(ctx, a, o, c, load)
 		case *stages.RankOptions:
 			step.New, step.Doc, err = e.rankStep(ctx, a, o, c, load)
 		case *stages.ScoreOptions:

@@ -136,15 +136,42 @@ func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, 
 	return f, fmt.Sprintf("among %s, read whole first: %s", o.Passages, o), wrapUsage("%w", err)
 }
 
-// loadPassages reads a passage edge whole, by the same runner that reads everything else.
-func (e *env) loadPassages(ctx context.Context, edge string, passages *stages.Passages, c *common) (evalstream.Summary, error) {
-	as := func(head []byte) string {
-		if kindOf(head, "passage") == "" {
+func (e *env) classifyStep(ctx context.Context, a *assembly, o *stages.ClassifyOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+	if err := o.Check(); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	instances := stages.NewInstances(o.Method == stages.ClassifyPrototype)
+	if load {
+		sum, err := e.loadSide(ctx, o.Instances, "instances", sideKind("instance"), instances, c)
+		if err != nil {
+			return nil, "", err
+		}
+		a.sides = append(a.sides, sum)
+		if instances.Len() == 0 {
+			return nil, "", &evalstream.ExitError{
+				Code: evalstream.ExitUsage, Err: fmt.Errorf("instances %s: want instances, got none", o.Instances),
+				Hint: `a line is {"id": …, "token": […], "subj_start": …, "subj_end": …, "obj_start": …, "obj_end": …, "subj_type": …, "obj_type": …}`,
+			}
+		}
+		a.notes = append(a.notes, o.String())
+	}
+	f, err := stages.NewClassify(*o, instances)
+	return f, o.String(), wrapUsage("%w", err)
+}
+
+// sideKind is the kind of a side input's lines: their own, if they say it.
+func sideKind(standby string) func(head []byte) string {
+	return func(head []byte) string {
+		if kindOf(head, standby) == "" {
 			return ""
 		}
-		return "passage"
+		return standby
 	}
-	sum, err := e.loadSide(ctx, edge, "passages", as, passages, c)
+}
+
+// loadPassages reads a passage edge whole, by the same runner that reads everything else.
+func (e *env) loadPassages(ctx context.Context, edge string, passages *stages.Passages, c *common) (evalstream.Summary, error) {
+	sum, err := e.loadSide(ctx, edge, "passages", sideKind("passage"), passages, c)
 	if err != nil {
 		return sum, err
 	}
