@@ -187,7 +187,7 @@ func (c *contextPrefix) reject(rec *evalstream.Record, out *evalstream.Out, path
 	out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Path: path, Reason: reason})
 }
 
-// render fills c.line, and names a field that is missing.
+// render fills c.line, and names the first field that is missing.
 func (c *contextPrefix) render(b *evalstream.Passage) (missing string) {
 	c.line = c.line[:0]
 	skip := c.options.Missing == "skip"
@@ -203,7 +203,10 @@ func (c *contextPrefix) render(b *evalstream.Passage) (missing string) {
 			}
 			v := strings.TrimSpace(passageField(b, p.text))
 			if v == "" {
-				whole, missing = false, p.text
+				whole = false
+				if missing == "" {
+					missing = p.text
+				}
 			}
 			held = appendOneLine(held, v)
 		}

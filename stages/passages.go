@@ -118,6 +118,9 @@ func (p *Passages) Seal() {
 	}
 }
 
+// Loaded is the number of passages, while they are loaded.
+func (p *Passages) Loaded() int { return len(p.ids.keys) }
+
 // Len is the number of passages, once sealed.
 func (p *Passages) Len() int { return len(p.names) }
 

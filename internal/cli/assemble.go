@@ -100,8 +100,8 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	}
 	for _, later := range list[i+1:] {
 		if co, ok := later.options.(*stages.ContextOptions); ok {
-			if plan.Texts, err = co.Fields(); err != nil {
-				return nil, "", wrapUsage("%w", err)
+			if names, err := co.Fields(); err == nil { // else its own step says so
+				plan.Texts = names
 			}
 		}
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {

@@ -125,10 +125,12 @@ func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, 
 	}
 	passages := stages.NewPassages(o.Method, variant)
 	if load {
-		sum, err := e.loadPassages(ctx, o.Passages, passages, c)
+		const hint = `a line is {"passage_id": …, "text": …}, with a vector of embed for --method vector`
+		sum, err := e.loadSide(ctx, o.Passages, "passages", "passage", passages, passages.Loaded, hint, c)
 		if err != nil {
 			return nil, "", err
 		}
+		passages.Seal()
 		a.sides = append(a.sides, sum)
 		a.notes = append(a.notes, fmt.Sprintf("ranked among %d passages of %s: %s", passages.Len(), o.Passages, o))
 	}
@@ -142,57 +144,29 @@ func (e *env) classifyStep(ctx context.Context, a *assembly, o *stages.ClassifyO
 	}
 	instances := stages.NewInstances(o.Method == stages.ClassifyPrototype)
 	if load {
-		sum, err := e.loadSide(ctx, o.Instances, "instances", sideKind("instance"), instances, c)
+		const hint = `a line is {"id": …, "token": […], "subj_start": …, "subj_end": …, "obj_start": …, "obj_end": …, "subj_type": …, "obj_type": …}`
+		sum, err := e.loadSide(ctx, o.Instances, "instances", "instance", instances, instances.Len, hint, c)
 		if err != nil {
 			return nil, "", err
 		}
 		a.sides = append(a.sides, sum)
-		if instances.Len() == 0 {
-			return nil, "", &evalstream.ExitError{
-				Code: evalstream.ExitUsage, Err: fmt.Errorf("instances %s: want instances, got none", o.Instances),
-				Hint: `a line is {"id": …, "token": […], "subj_start": …, "subj_end": …, "obj_start": …, "obj_end": …, "subj_type": …, "obj_type": …}`,
-			}
-		}
 		a.notes = append(a.notes, o.String())
 	}
 	f, err := stages.NewClassify(*o, instances)
 	return f, o.String(), wrapUsage("%w", err)
 }
 
-// sideKind is the kind of a side input's lines: their own, if they say it.
-func sideKind(standby string) func(head []byte) string {
-	return func(head []byte) string {
-		if kindOf(head, standby) == "" {
-			return ""
-		}
-		return standby
-	}
-}
-
-// loadPassages reads a passage edge whole, by the same runner that reads everything else.
-func (e *env) loadPassages(ctx context.Context, edge string, passages *stages.Passages, c *common) (evalstream.Summary, error) {
-	sum, err := e.loadSide(ctx, edge, "passages", sideKind("passage"), passages, c)
-	if err != nil {
-		return sum, err
-	}
-	passages.Seal()
-	if passages.Len() == 0 {
-		return sum, &evalstream.ExitError{
-			Code: evalstream.ExitUsage, Err: fmt.Errorf("passages %s: want passages, got none", edge),
-			Hint: `a line is {"passage_id": …, "text": …}, with a vector of embed for --method vector`,
-		}
-	}
-	return sum, nil
-}
-
-// loadSide reads a side input whole into stage. as is the kind of its lines, by the
-// first of them.
-func (e *env) loadSide(ctx context.Context, edge, name string, as func(head []byte) string, stage evalstream.Stateful, c *common) (evalstream.Summary, error) {
+// loadSide reads a side input whole into stage, which must then have a size. The kind
+// of its lines is kind, unless they say their own.
+func (e *env) loadSide(ctx context.Context, edge, name, kind string, stage evalstream.Stateful, size func() int, hint string, c *common) (evalstream.Summary, error) {
 	in, err := e.open(ctx, []string{edge}, c, true)
 	if err != nil {
 		return evalstream.Summary{}, err
 	}
-	plan := codecs.Plan{As: as(in.head), NoTime: true}
+	plan := codecs.Plan{As: kind, NoTime: true}
+	if kindOf(in.head, kind) == "" {
+		plan.As = ""
+	}
 	p, err := evalstream.New(name,
 		evalstream.Step{Name: "parse " + name, New: stages.NewParse(func() (stages.Decoder, error) { return codecs.NewDecoder(plan) })},
 		evalstream.Step{Name: name, New: func() (evalstream.Stage, error) { return stage, nil }},
@@ -206,5 +180,11 @@ func (e *env) loadSide(ctx context.Context, edge, name string, as func(head []by
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: rejects, Workers: c.workers, FailFast: c.failFast}
 	sum, err := job.Run(ctx)
-	return sum, errors.Join(err, rejects.close())
+	if err = errors.Join(err, rejects.close()); err == nil && size() == 0 {
+		err = &evalstream.ExitError{Code: evalstream.ExitUsage, Err: fmt.Errorf("%s %s: want %s, got none", name, edge, name), Hint: hint}
+		for _, first := range rejects.first {
+			fmt.Fprintln(e.stderr, first)
+		}
+	}
+	return sum, err
 }
