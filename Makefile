@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build test race fuzz lint bench gen docs cover tatqa
+.PHONY: help build test race fuzz lint bench gen docs cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,5 +52,6 @@ cover: ## print the share of statements that the tests reach, by function into c
 	go test -coverpkg=./... -coverprofile=cover.out ./...
 	@go tool cover -func=cover.out | tail -n 1
 
+.PHONY: tatqa
 tatqa: ## evaluate BM25 and hashed vectors on TAT-QA, from the data set's file to a table
 	deploy/pipelines/tatqa
