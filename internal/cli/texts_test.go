@@ -17,8 +17,8 @@ import (
 
 const tatqaFolder = "../../testdata/tatqa/"
 
-// command runs one command to its end.
-func command(t *testing.T, stdin string, args ...string) string {
+// output runs one command to its end.
+func output(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := Main(t.Context(), args, strings.NewReader(stdin), &out, &errs); code != 0 {
@@ -27,12 +27,12 @@ func command(t *testing.T, stdin string, args ...string) string {
 	return out.String()
 }
 
-// tatqa writes passages.ndjson and qrels.ndjson to a folder, and gives the questions.
-func tatqa(t *testing.T) (dir, questions string) {
+// tatqaFiles writes passages.ndjson and qrels.ndjson to a folder, and gives the questions.
+func tatqaFiles(t *testing.T) (dir, questions string) {
 	t.Helper()
 	dir = t.TempDir()
 	part := func(kind string) string {
-		return command(t, "", "transform", "tatqa", "--only", kind, tatqaFolder+"tatqa_dataset_dev.json.gz")
+		return output(t, "", "transform", "tatqa", "--only", kind, tatqaFolder+"tatqa_dataset_dev.json.gz")
 	}
 	for kind, name := range map[string]string{"passage": "passages.ndjson", "qrel": "qrels.ndjson"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(part(kind)), 0o644); err != nil {
@@ -42,7 +42,7 @@ func tatqa(t *testing.T) (dir, questions string) {
 	return dir, part("query")
 }
 
-func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
+func splitLines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n"), "\n") }
 
 func fileLines(t *testing.T, path string) []string {
 	t.Helper()
@@ -50,13 +50,13 @@ func fileLines(t *testing.T, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lines(string(b))
+	return splitLines(string(b))
 }
 
 // The data set's own file gives the judgments and, by BM25, the run that were made of
 // it by another program.
-func TestTATQA(t *testing.T) {
-	dir, questions := tatqa(t)
+func TestTextsTATQA(t *testing.T) {
+	dir, questions := tatqaFiles(t)
 	var qrels []string
 	for _, line := range fileLines(t, filepath.Join(dir, "qrels.ndjson")) {
 		var q struct {
@@ -77,7 +77,7 @@ func TestTATQA(t *testing.T) {
 	}
 
 	var run []string
-	for _, line := range lines(command(t, questions, "rank", "-q", "--method", "bm25", "--top", "5", "--passages", filepath.Join(dir, "passages.ndjson"))) {
+	for _, line := range splitLines(output(t, questions, "rank", "-q", "--method", "bm25", "--top", "5", "--passages", filepath.Join(dir, "passages.ndjson"))) {
 		var r struct {
 			QueryID string `json:"query_id"`
 			Run     string
@@ -98,11 +98,11 @@ func TestTATQA(t *testing.T) {
 	}
 }
 
-// finals is the results in one order, without how far they were read and from where.
-func finals(t *testing.T, out string) []string {
+// finalLines is the results in one order, without how far they were read and from where.
+func finalLines(t *testing.T, out string) []string {
 	t.Helper()
 	var all []string
-	for _, line := range lines(out) {
+	for _, line := range splitLines(out) {
 		var r map[string]any
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
@@ -125,8 +125,8 @@ func finals(t *testing.T, out string) []string {
 
 // A pipe of filters and a pipeline file give the same results, with and without the
 // context line, by words and by vectors.
-func TestTATQAPipelines(t *testing.T) {
-	dir, questions := tatqa(t)
+func TestTextsPipelines(t *testing.T) {
+	dir, questions := tatqaFiles(t)
 	write := func(name, content string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
@@ -136,9 +136,9 @@ func TestTATQAPipelines(t *testing.T) {
 		return path
 	}
 	plain := filepath.Join(dir, "passages.ndjson")
-	context := write("passages.context.ndjson", command(t, "", "context-prefix", "--template", "{table_head}", plain))
+	context := write("passages.context.ndjson", output(t, "", "context-prefix", "--template", "{table_head}", plain))
 	for _, p := range []string{plain, context} {
-		write(strings.TrimSuffix(filepath.Base(p), ".ndjson")+".vectors.ndjson", command(t, "", "embed", "--dims", "1024", p))
+		write(strings.TrimSuffix(filepath.Base(p), ".ndjson")+".vectors.ndjson", output(t, "", "embed", "--dims", "1024", p))
 	}
 	gold := filepath.Join(dir, "qrels.ndjson")
 	t.Setenv("DIR", dir)
@@ -146,14 +146,14 @@ func TestTATQAPipelines(t *testing.T) {
 		t.Helper()
 		t.Setenv("PASSAGES", passages)
 		t.Setenv("RUN", name)
-		got := finals(t, command(t, questions, "run", "-q", "../../deploy/pipelines/"+pipeline))
+		got := finalLines(t, output(t, questions, "run", "-q", "../../deploy/pipelines/"+pipeline))
 		queries := questions
 		if pipeline == "tatqa-vector.yaml" {
-			queries = command(t, questions, "embed", "--dims", "1024")
+			queries = output(t, questions, "embed", "--dims", "1024")
 		}
-		runs := command(t, queries, append([]string{"rank", "-q", "--name", name, "--passages", filepath.Join(dir, passages)}, rank...)...)
-		scores := command(t, runs, "score", "-q", "--gold", gold, "--measure", "success@1", "--measure", "mrr", "--measure", "ndcg@10")
-		want := finals(t, command(t, scores, "aggregate", "-q", "--by", "run", "--by", "run,answer_type"))
+		runs := output(t, queries, append([]string{"rank", "-q", "--name", name, "--passages", filepath.Join(dir, passages)}, rank...)...)
+		scores := output(t, runs, "score", "-q", "--gold", gold, "--measure", "success@1", "--measure", "mrr", "--measure", "ndcg@10")
+		want := finalLines(t, output(t, scores, "aggregate", "-q", "--by", "run", "--by", "run,answer_type"))
 		if len(want) != 3*(1+4) {
 			t.Fatalf("want 15 results, got %d", len(want))
 		}
@@ -167,7 +167,7 @@ func TestTATQAPipelines(t *testing.T) {
 	f("tatqa-vector.yaml", "passages.context.vectors.ndjson", "hash+context")
 
 	// context.yaml is the two filters of the passages in one process.
-	out := command(t, `{"kind":"passage","passage_id":1,"text":"Sales rose.","company":"Acme","ticker":"ACM","n":1e2}`+"\n", "run", "-q", "../../deploy/pipelines/context.yaml")
+	out := output(t, `{"kind":"passage","passage_id":1,"text":"Sales rose.","company":"Acme","ticker":"ACM","n":1e2}`+"\n", "run", "-q", "../../deploy/pipelines/context.yaml")
 	const want = `{"kind":"passage","passage_id":1,"text":"Acme (ACM)\nSales rose.","company":"Acme","ticker":"ACM","n":1e2,"context":"Acme (ACM)","vector":{"fingerprint":"`
 	if !strings.HasPrefix(out, want) {
 		t.Errorf("context.yaml:\n got %s\nwant %s…", out, want)
@@ -175,8 +175,8 @@ func TestTATQAPipelines(t *testing.T) {
 }
 
 // Records that come one by one go out one by one, and the metrics move.
-func TestTATQALive(t *testing.T) {
-	dir, questions := tatqa(t)
+func TestTextsLive(t *testing.T) {
+	dir, questions := tatqaFiles(t)
 	t.Setenv("DIR", dir)
 	t.Setenv("EVERY", "1")
 	in, feed, err := os.Pipe()
@@ -194,7 +194,7 @@ func TestTATQALive(t *testing.T) {
 	}()
 	out := bufio.NewScanner(r)
 	values := map[float64]bool{}
-	for i, q := range lines(questions)[:20] {
+	for i, q := range splitLines(questions)[:20] {
 		if _, err := feed.WriteString(q + "\n"); err != nil {
 			t.Fatal(err)
 		}
