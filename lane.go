@@ -154,12 +154,17 @@ func (l *lane) advance(ctx context.Context, wm Time) error {
 		if !ok {
 			continue
 		}
-		l.chain[i].out.Reset()
-		if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
-			return err
-		}
-		if err := l.deliver(ctx, i); err != nil {
-			return err
+		for {
+			l.chain[i].out.Reset()
+			if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
+				return err
+			}
+			if err := l.deliver(ctx, i); err != nil {
+				return err
+			}
+			if wm != EndOfTime || len(l.chain[i].out.Records) == 0 {
+				break
+			}
 		}
 	}
 	return nil

@@ -212,10 +212,15 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 	}
 	a.watermark, a.book.judged = watermark, a.units.judged
 	if watermark == evalstream.EndOfTime {
-		if a.options.Partials {
+		switch {
+		case a.ended:
+			return nil
+		case a.options.Partials:
+			a.ended = true
 			a.partials(out, true)
 			return nil
 		}
+		a.ended = true
 		return a.publish(out, true)
 	}
 	a.sweep()

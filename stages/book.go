@@ -18,6 +18,7 @@ type book struct {
 	sheets    []sheet // layout by layout, its windows side by side
 	watermark evalstream.Time
 	judged    int64
+	ended     bool // the final results are out
 	positions bool // some units are positions, which gold cannot wait for
 
 	mu        sync.Mutex // family and settings are set by whichever worker sees them first
@@ -39,14 +40,14 @@ type layout struct {
 
 // sheet is the cells of one layout and one window.
 type sheet struct {
-	layout   int
-	window   Window
-	groups   *dictionary
-	readers  []reader
-	recent   []*cell     // by group: the cell used last
-	cells    map[cellKey]*cell
-	order    []*cell // in the order of their making
-	dirty    []*cell
+	layout  int
+	window  Window
+	groups  *dictionary
+	readers []reader
+	recent  []*cell // by group: the cell used last
+	cells   map[cellKey]*cell
+	order   []*cell // in the order of their making
+	dirty   []*cell
 }
 
 // reader is a grouping that is published from a sheet, and what was published of each

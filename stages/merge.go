@@ -132,9 +132,10 @@ func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
 // Advance publishes at the end of the input; until then event time closes windows.
 func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	m.watermark = watermark
-	if watermark != evalstream.EndOfTime {
+	if watermark != evalstream.EndOfTime || m.ended {
 		return nil
 	}
+	m.ended = true
 	return m.publish(out, true)
 }
 

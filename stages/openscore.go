@@ -96,12 +96,19 @@ type openScore struct {
 
 // openUnit is all that is known of one unit.
 type openUnit struct {
-	gold    []goldSlot // retrieval: one a passage; few-shot: the label, in passage
+	gold    []openGold // retrieval: one a passage; few-shot: the label, in passage
 	label   bool       // gold is a label
 	runs    []openRun
 	ratings []openRating
 	waiting bool // said to be waiting
 	seen    evalstream.Time
+}
+
+// openGold is one judgment of a unit, or its label.
+type openGold struct {
+	judgment
+	withdrawn bool
+	revision  int64
 }
 
 // openRun is the prediction of one run for one unit.
@@ -305,7 +312,7 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 			g.passage, g.revision = strings.Clone(b.Gold), b.Revision
 		}
 	} else {
-		u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
+		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
 	}
 	o.goldTime(u)
 	o.sayAll(rec, unit, u, out)
@@ -323,7 +330,7 @@ func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn 
 		}
 		return true
 	}
-	u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
+	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
 	return false
 }
 
