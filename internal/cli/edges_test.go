@@ -60,7 +60,7 @@ func TestEdgesAsInputs(t *testing.T) {
 	for {
 		var b evalstream.Block
 		err := s.Read(t.Context(), &b)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

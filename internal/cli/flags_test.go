@@ -113,5 +113,5 @@ func TestRejectLimit(t *testing.T) {
 }
 
 func TestFlagValues(*testing.T) {
-	var _ = []flag.Value{new(Size), new(Duration), new(RejectLimit)}
+	_ = []flag.Value{new(Size), new(Duration), new(RejectLimit)}
 }

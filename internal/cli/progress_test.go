@@ -2,6 +2,8 @@ package cli
 
 import (
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,21 +13,40 @@ import (
 	"evalstream"
 )
 
+// screen is what a goroutine writes while a test looks.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+// take is what was written since the last take.
+func (s *screen) take() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.text.Reset()
+	return s.text.String()
+}
+
 func TestProgressLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b strings.Builder
-		read := int64(0)
+		var b screen
+		var read atomic.Int64
 		p := NewProgress(&b, StyleLine, 60, func() Snapshot {
-			return Snapshot{ReadBytes: read, TotalBytes: 1000, Known: true, Headline: "success@1 0.231 ± 0.021, n 1,668"}
+			return Snapshot{ReadBytes: read.Load(), TotalBytes: 1000, Known: true, Headline: "success@1 0.231 ± 0.021, n 1,668"}
 		})
 		block := p.Hooks().Block
 		seen := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			if d := cmp.Diff(want, b.String()); d != "" {
+			if d := cmp.Diff(want, b.take()); d != "" {
 				t.Errorf("after %v: %s", time.Now().UTC().Format("05.000"), d)
 			}
-			b.Reset()
 		}
 		pass := func(d time.Duration) {
 			t.Helper()
@@ -33,7 +54,7 @@ func TestProgressLine(t *testing.T) {
 		}
 		pass(100 * time.Millisecond)
 		seen("")
-		read = 100
+		read.Store(100)
 		block(evalstream.Progress{Lines: 1000})
 		block(evalstream.Progress{Lines: 900}) // of another partition, late
 		pass(200 * time.Millisecond)
@@ -45,10 +66,9 @@ func TestProgressLine(t *testing.T) {
 			pass(250 * time.Millisecond)
 		}
 		synctest.Wait()
-		if n := strings.Count(b.String(), "\r"); n > 4 {
+		if n := strings.Count(b.take(), "\r"); n > 4 {
 			t.Errorf("%d redraws in a second, want at most 4", n)
 		}
-		b.Reset()
 		if _, err := p.Write([]byte("a message\n")); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -27,7 +28,7 @@ func TestSignals(t *testing.T) {
 	}
 	ch <- syscall.SIGINT
 	<-ctx.Done()
-	if context.Cause(ctx) != ErrStoppedAtOnce {
+	if !errors.Is(context.Cause(ctx), ErrStoppedAtOnce) {
 		t.Errorf("cause %v, want ErrStoppedAtOnce", context.Cause(ctx))
 	}
 	if s.Code() != 143 {

@@ -56,7 +56,7 @@ func TestWriteSummary(t *testing.T) {
 		t.Error(d)
 	}
 	full := errors.New("full")
-	if err := WriteSummary(failing{full}, "score", sum, rej); err != full {
+	if err := WriteSummary(failing{full}, "score", sum, rej); !errors.Is(err, full) {
 		t.Errorf("got %v, want the writer's error", err)
 	}
 }
