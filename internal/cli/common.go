@@ -14,7 +14,7 @@ import (
 // the top level of a pipeline file, with _ for -.
 type common struct {
 	rejects       string
-	maxRejects    string
+	maxRejects    RejectLimit
 	failFast      bool
 	maxLine       Size
 	horizon       Duration
@@ -28,14 +28,13 @@ type common struct {
 	workers       int
 	quiet         bool
 	verbose       bool
-	rejectsOpened string // the rejects file that this command has begun
 }
 
 func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
 
 func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.rejects, "rejects", "", "`EDGE` that rejected records go to, with position and reason (default: counted on stderr)")
-	fs.StringVar(&c.maxRejects, "max-rejects", "", "more rejects than `N` or P% end with exit code 3 (default 0)")
+	fs.Var(&c.maxRejects, "max-rejects", "more rejects than `N` or P% end with exit code 3 (default 0)")
 	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject")
 	fs.Var(&c.maxLine, "max-line", "longest line, as a `SIZE`; a longer one is one reject")
 	fs.Var(&c.horizon, "horizon", "event time for which units are remembered, as a `DURATION` such as 30d; older records are late (default: for ever)")

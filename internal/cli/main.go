@@ -1,5 +1,3 @@
-// Package cli is the command: it turns text into pipelines, opens edges, and says
-// what happened. Everything that computes lives below it.
 package cli
 
 import (
