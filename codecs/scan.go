@@ -443,7 +443,7 @@ func (s *scanner) plannedElement(i, n int, p, below *place, depth int) int {
 }
 
 func (s *scanner) tooDeep(i int) int {
-	s.fault = faultAt(s.line, i, evalstream.ClassParse, "nesting is deeper than 512")
+	s.fault = faultAt(s.line, i, evalstream.ClassParse, depthReason)
 	return -1
 }
 
