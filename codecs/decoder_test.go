@@ -28,7 +28,13 @@ func decode(t *testing.T, p Plan, line string) (evalstream.Record, *evalstream.F
 
 type hits = []evalstream.Hit
 
-type fields = []evalstream.Slice
+// by makes fields to group by of names and literals.
+func by(pairs ...string) (ss []evalstream.Slice) {
+	for i := 0; i < len(pairs); i += 2 {
+		ss = append(ss, evalstream.Slice{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return ss
+}
 
 // accepts checks the body and time that a line is read as.
 func accepts(t *testing.T, p Plan, line string, want evalstream.Body, at string) {
@@ -66,7 +72,7 @@ func TestDecodeRun(t *testing.T) {
 	f(p, `{"query_id":"a\"\u00e9\n","top":[{"id":"\\","score":-0.0}],"revision":"1970-01-01T00:00:01Z"}`,
 		evalstream.Run{QueryID: "a\"é\n", Revision: 1e9, Top: hits{{ID: `\`, Score: math.Copysign(0, -1)}}}, "none")
 	f(foreignPlan(), `{"query_id":"q","model":"m","ticker":"A\u0042","ts":"2026-01-02T03:04:05Z","x":1,"retrieved":[{"id":"d","score":1,"text":"long"},{"id":"e","score":0}]}`,
-		evalstream.Run{QueryID: "q", Run: "m", Top: hits{{ID: "d", Score: 1}, {ID: "e"}}, Slices: fields{{"model", `"m"`}, {"ticker", `"AB"`}}}, "2026-01-02T03:04:05Z")
+		evalstream.Run{QueryID: "q", Run: "m", Top: hits{{ID: "d", Score: 1}, {ID: "e"}}, Slices: by("model", `"m"`, "ticker", `"AB"`)}, "2026-01-02T03:04:05Z")
 }
 
 func TestDecodeSlices(t *testing.T) {
@@ -84,19 +90,17 @@ func TestDecodeSlices(t *testing.T) {
 	line := `{"kind":"run","query_id":"q","top":[],"a":1.0,"b":"s","c":true,"d":null,"e":{"f":1},"g":[1],"h":"` + long + `","i":"` + long + `y","j":-0,"k":"\u0041\/","l":"` + strings.Repeat(`\u0041`, 64) + `","m":` + strings.Repeat("1", 65) + `}`
 	f(Plan{}, line)
 	f(Plan{Slices: []string{"c", "a", "z", "i", "d", "e", "top", "query_id", "kind"}}, line, evalstream.Slice{Name: "a", Value: "1.0"}, evalstream.Slice{Name: "c", Value: "true"})
-	f(Plan{AllSlices: true}, line, fields{
-		{"a", "1.0"}, {"b", `"s"`}, {"c", "true"}, {"h", `"` + long + `"`}, {"j", "-0"}, {"k", `"A/"`}, {"l", `"` + strings.Repeat("A", 64) + `"`},
-	}...)
+	f(Plan{AllSlices: true}, line, by("a", "1.0", "b", `"s"`, "c", "true", "h", `"`+long+`"`, "j", "-0", "k", `"A/"`, "l", `"`+strings.Repeat("A", 64)+`"`)...)
 	// The source of a mapping stays a field of its own; the name that it fills is not one.
 	f(Plan{AllSlices: true, Map: []Mapping{{"run", "/a"}}}, `{"query_id":"q","top":[],"a":"x","run":"y"}`, evalstream.Slice{Name: "a", Value: `"x"`})
 	// Fields to group by can come from below the top level.
 	deep := Plan{Map: []Mapping{{"co", "/m/co"}, {"first", "/l/0"}, {"id", "/l/1/id"}, {"gone", "/m/x"}}, Slices: []string{"co", "first", "id", "gone"}}
-	f(deep, `{"query_id":"q","top":[],"co":"own","m":{"co":"up","z":1},"l":[3,{"id":7}]}`, fields{{"co", `"up"`}, {"first", "3"}, {"id", "7"}}...)
-	f(deep, `{"query_id":"q","top":[],"l":{"0":1,"1":{"id":2}},"m":[{"co":1}]}`, fields{{"first", "1"}, {"id", "2"}}...)
+	f(deep, `{"query_id":"q","top":[],"co":"own","m":{"co":"up","z":1},"l":[3,{"id":7}]}`, by("co", `"up"`, "first", "3", "id", "7")...)
+	f(deep, `{"query_id":"q","top":[],"l":{"0":1,"1":{"id":2}},"m":[{"co":1}]}`, by("first", "1", "id", "2")...)
 	// Keys are exact, and beyond those that a place knows by number.
 	f(Plan{AllSlices: true}, `{"query_id":"q","Query_ID":1,"top":[]}`, evalstream.Slice{Name: "Query_ID", Value: "1"})
 	var many strings.Builder
-	var want fields
+	var want []evalstream.Slice
 	for i := range 200 {
 		fmt.Fprintf(&many, `,"f%d":%d`, i, i)
 		want = append(want, evalstream.Slice{Name: fmt.Sprintf("f%d", i), Value: strconv.Itoa(i)})
@@ -116,7 +120,7 @@ func TestDecodeOtherKinds(t *testing.T) {
 	f(Plan{As: "prediction"}, `{"seed":1,"label":"org:founded","gold":"no_relation"}`,
 		&evalstream.Prediction{Seed: "1", Label: "org:founded", Gold: "no_relation", HasLabel: true, HasGold: true}, "none")
 	f(each, `{"kind":"prediction","dataset":"d","seed":1,"k":5,"episode":"e","query":2,"run":"r","label":null,"gold":3,"score":0.5,"time":"2026-01-01T00:00:00Z","x":1}`,
-		&evalstream.Prediction{Dataset: "d", Seed: "1", K: "5", Episode: "e", Query: "2", Run: "r", Gold: "3", HasGold: true, Slices: fields{{"x", "1"}}}, "2026-01-01T00:00:00Z")
+		&evalstream.Prediction{Dataset: "d", Seed: "1", K: "5", Episode: "e", Query: "2", Run: "r", Gold: "3", HasGold: true, Slices: by("x", "1")}, "2026-01-01T00:00:00Z")
 	f(each, `{"kind":"rating","unit":"u","coder":7,"value":1.50}`, &evalstream.Rating{Unit: "u", Coder: "7", Value: "1.50"}, "none")
 	f(each, `{"kind":"rating","unit":"u","coder":7,"value":"\u0041"}`, &evalstream.Rating{Unit: "u", Coder: "7", Value: `"A"`}, "none")
 	f(each, `{"kind":"rating","unit":"u","coder":7,"value":null}`, &evalstream.Rating{Unit: "u", Coder: "7", Retracted: true}, "none")
