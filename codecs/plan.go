@@ -313,7 +313,7 @@ func (r *reader) planEntries(from map[string]Mapping, note func(*place, string, 
 // planSlices plans the fields to group by; from holds the mappings that are left.
 func (r *reader) planSlices(p Plan, from map[string]Mapping, note func(*place, string, []string) (int32, error)) error {
 	if !r.sliced {
-		for name := range from {
+		for _, name := range sortedKeys(from) {
 			if name == "kind" || p.As != "" {
 				return evalstream.Usagef("map: %s has no field %q (have %s)", r.kind, name, strings.Join(r.fields, ", "))
 			}
