@@ -251,6 +251,14 @@ func TestPlanFaults(t *testing.T) {
 	f(Plan{As: "qrel", Map: []Mapping{{"ticker", "/a"}}}, `map: qrel has no field "ticker" (have query_id, passage_id, grade, source, revision, time)`)
 	f(Plan{As: "rating", Map: []Mapping{{"top.id", "/a"}}}, `map: rating has no field "top.id" (have unit, coder, value, revision, time)`)
 	f(Plan{As: "run", Map: []Mapping{{"kind", "/a"}}}, `map: run has no field "kind" (have query_id, run, top, time, revision)`)
+	f(Plan{As: "run", Map: []Mapping{{"qurey_id", "/a"}}}, `map: run has no field "qurey_id", and nothing groups by it; did you mean query_id? (have query_id, run, top, time, revision)`)
+	f(Plan{As: "run", Map: []Mapping{{"run", "/top/0/model"}}}, `map: a field is read from inside of top (/top); want top.id or top.score`)
+	f(Plan{As: "run", Map: []Mapping{{"co", "/top/0/co"}}, AllSlices: true}, `map: a field is read from inside of top (/top); want top.id or top.score`)
+	var many []string
+	for i := range 100 {
+		many = append(many, strconv.Itoa(i))
+	}
+	f(Plan{As: "run", Slices: many}, `run: more than 64 fields of one object are asked for`)
 }
 
 func TestParseMapping(t *testing.T) {

@@ -2,6 +2,7 @@ package codecs
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -14,6 +15,8 @@ const (
 	maxDepth = 512
 	// maxMembers is how many keys of a place are known by number.
 	maxMembers = 64
+	// maxName is the longest key that is remembered, in bytes.
+	maxName = 256
 	// maxPlaces bounds the memory that foreign keys can take in a decoder.
 	maxPlaces = 1024
 )
@@ -117,17 +120,22 @@ func (p *place) element(i int) *element {
 }
 
 // plan notes the value that steps lead to under number at.
-func (p *place) plan(steps []string, at int32) error {
+func (p *place) plan(steps []string, at int32) {
 	last := len(steps) - 1
 	p = p.descend(steps[:last])
 	p.member(steps[last]).note = at
 	if i, ok := index(steps[last]); ok {
 		p.element(i).note = at
 	}
-	if len(p.members) > maxMembers {
-		return evalstream.Usagef("plan: more than %d fields of one object are asked for", maxMembers)
+}
+
+// crowded reports whether a place has more members than numbers.
+func (p *place) crowded() bool {
+	if p == nil {
+		return false
 	}
-	return nil
+	return len(p.members) > maxMembers || p.elements.crowded() ||
+		slices.ContainsFunc(p.members, func(m member) bool { return m.below.crowded() })
 }
 
 // scanner walks over a line whose grammar has been checked.
@@ -323,7 +331,7 @@ func (s *scanner) key(object, i int, p *place) (number, end int) {
 				return k, end
 			}
 		}
-		if len(p.members) < maxMembers && s.places < maxPlaces {
+		if len(p.members) < maxMembers && s.places < maxPlaces && len(name) <= maxName {
 			s.places++
 			p.members = append(p.members, member{
 				raw: string(s.line[i:end]), name: strings.Clone(name), seen: true, slice: p.slices, note: -1,

@@ -7,15 +7,15 @@ type Format uint8
 
 // The formats that a stream can be told to have by its head.
 const (
-	UnknownFormat Format = iota
-	NDJSON
-	TRECRun      // six fields a line
-	TRECQrelFile // four fields a line
+	FormatUnknown Format = iota
+	FormatNDJSON
+	FormatTRECRun   // six fields a line
+	FormatTRECQrels // four fields a line
 )
 
-// String is ndjson, trec-run, trec-qrels or unknown.
+// String is ndjson, trec_run, trec_qrels or unknown.
 func (f Format) String() string {
-	return [...]string{"unknown", "ndjson", "trec-run", "trec-qrels"}[f]
+	return [...]string{"unknown", "ndjson", "trec_run", "trec_qrels"}[f]
 }
 
 // Sniff tells the format by the first line of head that is not blank, which should be
@@ -24,17 +24,17 @@ func (f Format) String() string {
 func Sniff(head []byte) Format {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
-		return UnknownFormat
+		return FormatUnknown
 	}
 	if bytes.IndexByte([]byte(`{["}]`), head[0]) >= 0 {
-		return NDJSON
+		return FormatNDJSON
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	switch len(bytes.Fields(line)) {
 	case 6:
-		return TRECRun
+		return FormatTRECRun
 	case 4:
-		return TRECQrelFile
+		return FormatTRECQrels
 	}
-	return UnknownFormat
+	return FormatUnknown
 }
