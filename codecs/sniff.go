@@ -7,10 +7,10 @@ type Format uint8
 
 // The formats that a stream can be told to have by its head.
 const (
-	FormatUnknown Format = iota
-	FormatNDJSON
-	FormatTRECRun   // six fields a line
-	FormatTRECQrels // four fields a line
+	UnknownFormat Format = iota
+	NDJSON
+	TRECRun      // six fields a line
+	TRECQrelFile // four fields a line
 )
 
 // String is ndjson, trec_run, trec_qrels or unknown.
@@ -24,17 +24,17 @@ func (f Format) String() string {
 func Sniff(head []byte) Format {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), " \t\r\n")
 	if len(head) == 0 {
-		return FormatUnknown
+		return UnknownFormat
 	}
 	if bytes.IndexByte([]byte(`{["}]`), head[0]) >= 0 {
-		return FormatNDJSON
+		return NDJSON
 	}
 	line, _, _ := bytes.Cut(head, []byte{'\n'})
 	switch len(bytes.Fields(line)) {
 	case 6:
-		return FormatTRECRun
+		return TRECRun
 	case 4:
-		return FormatTRECQrels
+		return TRECQrelFile
 	}
-	return FormatUnknown
+	return UnknownFormat
 }

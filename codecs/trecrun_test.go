@@ -101,13 +101,13 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", head, got, want)
 		}
 	}
-	f("", FormatUnknown)
-	f(" \n\n", FormatUnknown)
-	f("\ufeff\r\n {\"a\":1}\n", FormatNDJSON)
-	f("[1]", FormatNDJSON)
-	f("1 Q0 a 1 .5 r\n2", FormatTRECRun)
-	f("1\t0\ta\t1\n2", FormatTRECQrels)
-	f("a b c\n1 0 a 1\n", FormatUnknown)
+	f("", UnknownFormat)
+	f(" \n\n", UnknownFormat)
+	f("\ufeff\r\n {\"a\":1}\n", NDJSON)
+	f("[1]", NDJSON)
+	f("1 Q0 a 1 .5 r\n2", TRECRun)
+	f("1\t0\ta\t1\n2", TRECQrelFile)
+	f("a b c\n1 0 a 1\n", UnknownFormat)
 }
 
 func FuzzTREC(f *testing.F) {
