@@ -60,7 +60,10 @@ type span struct{ from, to int32 }
 func (s span) absent() bool { return s.from == 0 }
 
 // entrySpan is an entry of the ranked list.
-type entrySpan struct{ whole, id, score, ownID, ownScore span }
+type entrySpan struct{ whole, id, score span }
+
+// ownSpan is where an entry has id and score under their own names.
+type ownSpan struct{ id, score span }
 
 // sliceSpan is a field to group by.
 type sliceSpan struct {
@@ -143,6 +146,7 @@ type scanner struct {
 	line     []byte
 	notes    []span
 	entries  []entrySpan
+	owns     []ownSpan // of the entries, if they are read from elsewhere
 	slices   []sliceSpan
 	id       int32 // notes of an entry, -1 if there is no list
 	score    int32
@@ -161,7 +165,7 @@ func (s *scanner) walk(line []byte, r *reader) bool {
 	}
 	s.notes = s.notes[:r.sources]
 	clear(s.notes)
-	s.entries, s.slices = s.entries[:0], s.slices[:0]
+	s.entries, s.owns, s.slices = s.entries[:0], s.owns[:0], s.slices[:0]
 	s.id, s.score, s.ownID, s.ownScore = r.id, r.score, r.ownID, r.ownScore
 	if len(s.extra) > 0 {
 		s.forget()
@@ -420,14 +424,17 @@ func (s *scanner) array(start int, p *place, depth int) int {
 // entry walks over one entry of the ranked list.
 func (s *scanner) entry(i int, p *place, depth int) int {
 	s.notes[s.id], s.notes[s.score] = span{}, span{}
-	s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
+	mapped := s.ownID != s.id || s.ownScore != s.score
+	if mapped {
+		s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
+	}
 	end := s.value(i, p, depth)
-	if end >= 0 {
-		s.entries = append(s.entries, entrySpan{
-			whole: span{int32(i), int32(end)},
-			id:    s.notes[s.id], score: s.notes[s.score],
-			ownID: s.notes[s.ownID], ownScore: s.notes[s.ownScore],
-		})
+	if end < 0 {
+		return -1
+	}
+	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score]})
+	if mapped {
+		s.owns = append(s.owns, ownSpan{s.notes[s.ownID], s.notes[s.ownScore]})
 	}
 	return end
 }
