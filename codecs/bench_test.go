@@ -80,3 +80,26 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	})
 }
+
+func BenchmarkScore(b *testing.B) {
+	rec := evalstream.Record{
+		Time: 1700000000e9,
+		Body: &evalstream.Score{
+			Unit: "q0012345", Run: "model-a", Measures: []string{"success@1", "recall@10", "mrr", "ndcg@10"},
+			Values:   []evalstream.Nano{1e9, 5e8, 333333333, 630929754},
+			Slices:   []evalstream.Slice{{Name: "ticker", Value: `"T001"`}, {Name: "model", Value: `"model-a"`}},
+			Settings: &evalstream.Settings{Digest: "0123456789abcdef"},
+		},
+	}
+	var line []byte
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			line = AppendRecord(line[:0], &rec)
+		}
+		b.SetBytes(int64(len(line)))
+	})
+	b.Run("decode", func(b *testing.B) {
+		benchDecode(b, Plan{As: "score", Slices: []string{"ticker"}}, [][]byte{line[:len(line)-1]})
+	})
+}

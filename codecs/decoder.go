@@ -154,7 +154,11 @@ func (d *Decoder) at(f int) span { return d.notes[d.r.source[f]] }
 func (d *Decoder) want(f int, what string) *evalstream.Fault {
 	v := d.at(f)
 	if v.absent() {
-		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: d.r.paths[f], Reason: "missing; want " + what}
+		reason := "missing; want " + what
+		if d.r.source[f] == d.r.own[f] {
+			reason += " (--map " + d.r.fields[f] + "=/POINTER reads it from elsewhere)"
+		}
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: d.r.paths[f], Reason: reason}
 	}
 	return d.wantAt(v, d.r.paths[f], what)
 }

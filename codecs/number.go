@@ -1,6 +1,7 @@
 package codecs
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -65,8 +66,11 @@ func parseInteger(raw []byte, what string) (n int64, reason string) {
 		return 0, "want " + what + ", got " + typeOf(raw)
 	}
 	n, err := strconv.ParseInt(view(raw), 10, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, "integer " + cutText(raw) + " does not fit 64 bits"
+	}
 	if err != nil {
-		return 0, "want " + what + " of at most 64 bits, got " + cutText(raw)
+		return 0, "want " + what + ", got " + cutText(raw)
 	}
 	return n, ""
 }

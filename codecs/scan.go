@@ -2,6 +2,7 @@ package codecs
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -14,6 +15,8 @@ const (
 	maxDepth = 512
 	// maxMembers is how many keys of a place are known by number.
 	maxMembers = 64
+	// maxName is the longest key that is remembered, in bytes.
+	maxName = 256
 	// maxPlaces bounds the memory that foreign keys can take in a decoder.
 	maxPlaces = 1024
 )
@@ -57,7 +60,10 @@ type span struct{ from, to int32 }
 func (s span) absent() bool { return s.from == 0 }
 
 // entrySpan is an entry of the ranked list.
-type entrySpan struct{ whole, id, score, ownID, ownScore span }
+type entrySpan struct{ whole, id, score span }
+
+// ownSpan is where an entry has id and score under their own names.
+type ownSpan struct{ id, score span }
 
 // sliceSpan is a field to group by.
 type sliceSpan struct {
@@ -117,17 +123,22 @@ func (p *place) element(i int) *element {
 }
 
 // plan notes the value that steps lead to under number at.
-func (p *place) plan(steps []string, at int32) error {
+func (p *place) plan(steps []string, at int32) {
 	last := len(steps) - 1
 	p = p.descend(steps[:last])
 	p.member(steps[last]).note = at
 	if i, ok := index(steps[last]); ok {
 		p.element(i).note = at
 	}
-	if len(p.members) > maxMembers {
-		return evalstream.Usagef("plan: more than %d fields of one object are asked for", maxMembers)
+}
+
+// crowded reports whether a place has more members than numbers.
+func (p *place) crowded() bool {
+	if p == nil {
+		return false
 	}
-	return nil
+	return len(p.members) > maxMembers || p.elements.crowded() ||
+		slices.ContainsFunc(p.members, func(m member) bool { return m.below.crowded() })
 }
 
 // scanner walks over a line whose grammar has been checked.
@@ -135,6 +146,7 @@ type scanner struct {
 	line     []byte
 	notes    []span
 	entries  []entrySpan
+	owns     []ownSpan // of the entries, if they are read from elsewhere
 	slices   []sliceSpan
 	id       int32 // notes of an entry, -1 if there is no list
 	score    int32
@@ -153,7 +165,7 @@ func (s *scanner) walk(line []byte, r *reader) bool {
 	}
 	s.notes = s.notes[:r.sources]
 	clear(s.notes)
-	s.entries, s.slices = s.entries[:0], s.slices[:0]
+	s.entries, s.owns, s.slices = s.entries[:0], s.owns[:0], s.slices[:0]
 	s.id, s.score, s.ownID, s.ownScore = r.id, r.score, r.ownID, r.ownScore
 	if len(s.extra) > 0 {
 		s.forget()
@@ -323,7 +335,7 @@ func (s *scanner) key(object, i int, p *place) (number, end int) {
 				return k, end
 			}
 		}
-		if len(p.members) < maxMembers && s.places < maxPlaces {
+		if len(p.members) < maxMembers && s.places < maxPlaces && len(name) <= maxName {
 			s.places++
 			p.members = append(p.members, member{
 				raw: string(s.line[i:end]), name: strings.Clone(name), seen: true, slice: p.slices, note: -1,
@@ -412,14 +424,17 @@ func (s *scanner) array(start int, p *place, depth int) int {
 // entry walks over one entry of the ranked list.
 func (s *scanner) entry(i int, p *place, depth int) int {
 	s.notes[s.id], s.notes[s.score] = span{}, span{}
-	s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
+	mapped := s.ownID != s.id || s.ownScore != s.score
+	if mapped {
+		s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
+	}
 	end := s.value(i, p, depth)
-	if end >= 0 {
-		s.entries = append(s.entries, entrySpan{
-			whole: span{int32(i), int32(end)},
-			id:    s.notes[s.id], score: s.notes[s.score],
-			ownID: s.notes[s.ownID], ownScore: s.notes[s.ownScore],
-		})
+	if end < 0 {
+		return -1
+	}
+	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score]})
+	if mapped {
+		s.owns = append(s.owns, ownSpan{s.notes[s.ownID], s.notes[s.ownScore]})
 	}
 	return end
 }
@@ -443,7 +458,7 @@ func (s *scanner) plannedElement(i, n int, p, below *place, depth int) int {
 }
 
 func (s *scanner) tooDeep(i int) int {
-	s.fault = faultAt(s.line, i, evalstream.ClassParse, "nesting is deeper than 512")
+	s.fault = faultAt(s.line, i, evalstream.ClassParse, depthReason)
 	return -1
 }
 

@@ -31,7 +31,7 @@ type TRECRuns struct {
 	key    []byte
 	text   slab[byte]
 	ids    idSet
-	held   *evalstream.Rejected // a line that is set aside after the group before it
+	held   *evalstream.Rejected // a line that belongs to no list
 }
 
 // trecGroup is the list of one query and run.
@@ -52,7 +52,7 @@ func NewTRECRuns(r io.Reader, origin *evalstream.Origin, gather bool) *TRECRuns 
 }
 
 // All yields the records in the order of their first lines; Pos is the first line, and
-// Seq counts from 0. A record that is set aside has an [evalstream.Rejected] body with
+// Seq counts the records from 0. A bad line comes before the list that it stands in. A record that is set aside has an [evalstream.Rejected] body with
 // the position and bytes of the line at fault: a line that is no run line, or a list
 // with a passage twice or a score that is not a finite number, which is set aside whole.
 // An error is about the stream and ends it. All is called once.
@@ -69,13 +69,13 @@ func (t *TRECRuns) All() iter.Seq2[evalstream.Record, error] {
 
 func (t *TRECRuns) next() (evalstream.Record, error) {
 	for {
-		if t.held != nil && (t.gather || len(t.groups) == 0) {
+		if t.held != nil {
 			rec := setAside(t.held, t.seq)
 			t.held = nil
 			t.seq++
 			return rec, nil
 		}
-		if len(t.groups) > 0 && (t.read || t.held != nil || t.groups[0] != t.last) && (t.read || !t.gather) {
+		if len(t.groups) > 0 && (t.read || !t.gather && t.groups[0] != t.last) {
 			g := t.groups[0]
 			t.groups = t.groups[1:]
 			return t.hand(g), nil
