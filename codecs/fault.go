@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
+	simdutf8 "github.com/segmentio/asm/utf8"
 
 	"evalstream"
 )
 
 // check finds what is wrong with the line as JSON: encoding, grammar, escapes.
 func check(line []byte) *evalstream.Fault {
-	if !utf8.Valid(line) {
+	if !simdutf8.Valid(line) {
 		return badEncoding(line)
 	}
 	if !json.Valid(line) {

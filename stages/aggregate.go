@@ -57,6 +57,7 @@ type aggregate struct {
 	straight  int64 // units that are positions: held in the cells alone
 	forgotten [8]int64
 	swept     evalstream.Time
+	touched   uint64 // keeps fetching from being optimised away
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -84,6 +85,7 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 		return a.mixed
 	}
 	a.look()
+	a.touched += a.units.fetch(in)
 	for i := range in {
 		if f := a.apply(&in[i]); f != nil {
 			out.Reject(in[i].Seq, *f)

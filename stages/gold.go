@@ -164,6 +164,22 @@ func (g *Gold) Seal() {
 // Units is the number of units that gold names.
 func (g *Gold) Units() int { return len(g.rows) }
 
+// fetch brings the first judgments of units that were just found near.
+func (g *Gold) fetch(l *lookup) {
+	for _, u := range l.numbers {
+		if u >= 0 {
+			l.touched += g.rows[u].passage.at
+		}
+	}
+	for _, u := range l.numbers {
+		if u >= 0 {
+			if p := g.rows[u].passage; p.n > 0 {
+				l.touched += uint32(g.arena.chunks[p.at>>chunkShift][p.at&chunkMask])
+			}
+		}
+	}
+}
+
 // judgments appends what gold says of unit u and marks the unit as asked for. Nothing
 // is appended if the unit is not judged.
 func (g *Gold) judgments(dst []judgment, u int32) []judgment {

@@ -79,7 +79,7 @@ func (f *frozenScore) units(in []evalstream.Record) []int32 {
 	if f.gold == nil {
 		return f.lookup.find(new(table), len(in), nil)
 	}
-	return f.lookup.find(&f.gold.units, len(in), func(i int) string {
+	units := f.lookup.find(&f.gold.units, len(in), func(i int) string {
 		switch b := in[i].Body.(type) {
 		case *evalstream.Run:
 			return b.QueryID
@@ -90,6 +90,8 @@ func (f *frozenScore) units(in []evalstream.Record) []int32 {
 		}
 		return ""
 	})
+	f.gold.fetch(&f.lookup)
+	return units
 }
 
 func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, unit int32, out *evalstream.Out) {
