@@ -212,7 +212,7 @@ func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Faul
 // slicesOf is the fields to group by of the line, in its order.
 func (d *Decoder) slicesOf() []evalstream.Slice {
 	d.fieldBuf = d.fieldBuf[:0]
-	for _, s := range d.scanner.slices {
+	for _, s := range d.slices {
 		if lit, ok := d.literalOf(s.value, maxSlice); ok {
 			d.fieldBuf = append(d.fieldBuf, evalstream.Slice{Name: s.name, Value: lit})
 		}

@@ -3,6 +3,7 @@ package codecs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"strconv"
@@ -43,7 +44,7 @@ func hasRepeatedKey(line []byte) bool {
 	isKey := false
 	for {
 		t, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return false
 		}
 		if err != nil {

@@ -1,7 +1,7 @@
 package codecs
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,14 +203,14 @@ func (r *reader) planEntries(from map[string]Mapping, note noter) error {
 // planSlices plans the fields to group by; from holds the mappings that are left.
 func (r *reader) planSlices(p Plan, from map[string]Mapping, note noter) error {
 	if !r.sliced {
-		for _, name := range sortedKeys(from) {
+		for _, name := range slices.Sorted(maps.Keys(from)) {
 			if name == "kind" || p.As != "" {
 				return r.noField(name)
 			}
 		}
 		return nil
 	}
-	for _, name := range sortedKeys(from) {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
 		m := from[name]
 		if name == "kind" || strings.HasPrefix(name, "top.") {
 			if p.As == "" && name != "kind" {
@@ -264,15 +264,6 @@ func mapAll(in []string, f func(string) string) []string {
 	return out
 }
 
-func sortedKeys(m map[string]Mapping) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // index reads a reference token as an array index.
 func index(step string) (int, bool) {
 	if step == "" || len(step) > 1 && step[0] == '0' {
@@ -288,5 +279,5 @@ func checkUnit(u time.Duration) error {
 	case 0, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
 		return nil
 	}
-	return evalstream.Usagef("time unit: want s, ms, us or ns, got %v", fmt.Sprint(u))
+	return evalstream.Usagef("time unit: want s, ms, us or ns, got %v", u)
 }

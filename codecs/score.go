@@ -217,8 +217,14 @@ func (d *Decoder) readPartial(rec *evalstream.Record) *evalstream.Fault {
 		f  int
 		to *int64
 	}{
-		{partialPartition, &partition}, {partialPartitions, &partitions}, {partialPane, &b.Pane}, {partialN, &b.Cell.N},
-		{partialPending, &b.Cell.Pending}, {partialUnjudged, &b.Cell.Unjudged}, {partialExpired, &b.Cell.Expired}, {partialJudged, &b.Judged},
+		{partialPartition, &partition},
+		{partialPartitions, &partitions},
+		{partialPane, &b.Pane},
+		{partialN, &b.Cell.N},
+		{partialPending, &b.Cell.Pending},
+		{partialUnjudged, &b.Cell.Unjudged},
+		{partialExpired, &b.Cell.Expired},
+		{partialJudged, &b.Judged},
 	} {
 		if d.null(d.at(field.f)) {
 			return d.want(field.f, "integer")
