@@ -418,7 +418,8 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if seen && b.First <= last {
 			b.skip(last)
 		}
-		n := b.count()
+		b.lines = b.count()
+		n := b.lines
 		if n == 0 {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 // reach notes how far the block goes in its origin.
 func (l *lane) reach() {
 	b := l.block
-	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.count()) - 1}
+	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1}
 	if b.Data == nil {
 		last := b.Records[len(b.Records)-1].Pos
 		at = Through{Origin: last.Origin, Line: last.Line}
@@ -231,7 +231,7 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 	recs := l.scratch[:0]
 	for _, r := range rs {
 		src := l.find(r.Seq)
-		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.count())-1 {
+		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
 		}
 		at := src.Pos
