@@ -333,7 +333,7 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	if g := r.gatherL; g != nil {
 		g.mu.Lock()
-		g.through = r.through(lanes)
+		g.through = throughOf(lanes)
 		err := g.advance(ctx, EndOfTime)
 		g.mu.Unlock()
 		if err != nil {
@@ -343,7 +343,7 @@ func (r *runner) finish(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-func (r *runner) through(lanes []*lane) []Through {
+func throughOf(lanes []*lane) []Through {
 	var all []Through
 	for _, l := range lanes {
 		all = append(all, l.through...)

@@ -57,7 +57,7 @@ type aggregate struct {
 	straight  int64 // units that are positions: held in the cells alone
 	forgotten [8]int64
 	swept     evalstream.Time
-	touched   uint64 // keeps fetching from being optimised away
+	touched   uint64 // keeps fetching from being optimized away
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -68,7 +68,7 @@ type contribution struct {
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (a *aggregate) Load(_, _ []byte) error { return nil }
+func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -212,7 +212,7 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 	if a.mixed != nil {
 		return a.mixed
 	}
-	a.watermark, a.book.judged = watermark, a.units.judged
+	a.watermark, a.judged = watermark, a.units.judged
 	if watermark == evalstream.EndOfTime {
 		switch {
 		case a.ended:
@@ -255,7 +255,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 		a.partials(out, false)
 		return nil
 	}
-	a.book.judged = a.units.judged
+	a.judged = a.units.judged
 	return a.publish(out, false)
 }
 
@@ -274,7 +274,7 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 		}
 		for _, c := range cells {
 			emit(&evalstream.Partial{
-				Family: familyNames[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+				Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
 			})
 		}
 		s.clean()

@@ -66,7 +66,7 @@ func (g *Gold) Process(_ context.Context, in []evalstream.Record, out *evalstrea
 }
 
 // Load is for the contract: gold has no changelog.
-func (g *Gold) Load(_, _ []byte) error { return nil }
+func (*Gold) Load(_, _ []byte) error { return nil }
 
 func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 	switch b := b.(type) {

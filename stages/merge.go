@@ -34,7 +34,7 @@ type merge struct {
 }
 
 // Load is for the contract: merge has no changelog, it reads its input from the start.
-func (m *merge) Load(_, _ []byte) error { return nil }
+func (*merge) Load(_, _ []byte) error { return nil }
 
 // Every is the rhythm of publishing.
 func (m *merge) Every() evalstream.Every { return m.options.Every }
@@ -74,9 +74,9 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		m.last[string(m.key)] = new(cell)
 		return nil
 	}
-	family := slices.Index(familyNames[:], p.Family)
+	family := familyOf(p.Family)
 	if family < 0 {
-		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames, p.Family)}
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames(), p.Family)}
 	}
 	if p.Settings != nil || m.family < 0 {
 		names := p.Cell.Measures

@@ -134,14 +134,14 @@ type openRating struct {
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (o *openScore) Load(_, _ []byte) error { return nil }
+func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	for i := range in {
 		rec := &in[i]
 		var f *evalstream.Fault
-		kind := 0
+		var kind int
 		switch b := rec.Body.(type) {
 		case *evalstream.Run:
 			kind, f = ofRuns, o.run(rec, b, out)
@@ -290,7 +290,7 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
-	if o.putGold(u, b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
+	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
 		t.Replaced++
 	}
 	o.goldTime(u)
@@ -319,7 +319,7 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	return nil
 }
 
-func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn bool, revision int64) (held bool) {
+func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
 	for i := range u.gold {
 		g := &u.gold[i]
 		if g.passage != passage {

@@ -109,7 +109,7 @@ type lookup struct {
 	hashes  []uint64
 	entries []uint64
 	numbers []int32
-	touched uint32 // keeps the passes that only fetch from being optimised away
+	touched uint32 // keeps the passes that only fetch from being optimized away
 }
 
 // find looks n texts up; of gives each.

@@ -108,12 +108,12 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	if err != nil {
 		return nil, "", err
 	}
-	switch {
-	case o.Gold == "":
+	switch o.Gold {
+	case "":
 		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Conflict: conflict}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
-	case o.Gold == inlineGold:
+	case inlineGold:
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
 	}

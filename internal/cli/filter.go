@@ -64,8 +64,7 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 			return err
 		}
 		err = s.execute(ctx, p, in, sink)
-		var said *saidError
-		if err == nil || errors.As(err, &said) {
+		if _, said := errors.AsType[*saidError](err); err == nil || said {
 			if doneErr := done(); doneErr != nil {
 				return doneErr
 			}

@@ -80,7 +80,7 @@ func (p *peeked) Read(ctx context.Context, b *evalstream.Block) error {
 // treced reads TREC records from the blocks of p, origin by origin.
 func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Origin) iter.Seq2[evalstream.Record, error]) iter.Seq2[evalstream.Record, error] {
 	return func(yield func(evalstream.Record, error) bool) {
-		b := &blocks{ctx: ctx, src: p}
+		b := &blocks{read: func(b *evalstream.Block) error { return p.Read(ctx, b) }}
 		for from := evalstream.Seq(0); b.next(); {
 			last := from
 			for rec, err := range read(b, b.block.At.Origin) {
@@ -98,10 +98,9 @@ func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Ori
 	}
 }
 
-// blocks reads the bytes of one origin after the other.
+// blocks reads the bytes of one origin after the other. read fills its block.
 type blocks struct {
-	ctx    context.Context
-	src    evalstream.Source
+	read   func(*evalstream.Block) error
 	block  evalstream.Block
 	rest   []byte
 	origin *evalstream.Origin
@@ -121,7 +120,7 @@ func (b *blocks) fetch() bool {
 	if b.err != nil {
 		return false
 	}
-	if b.err = b.src.Read(b.ctx, &b.block); b.err != nil {
+	if b.err = b.read(&b.block); b.err != nil {
 		return false
 	}
 	b.rest = b.block.Data

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -75,8 +76,8 @@ func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec
 		return nil, nil, evalstream.Usagef("pipeline: %w", err)
 	}
 	spec, err := evalstream.LoadSpec(path, data, e.getenv)
-	var faults evalstream.Faults
-	if err != nil && !asFaults(err, &faults) {
+	faults, ok := errors.AsType[evalstream.Faults](err)
+	if err != nil && !ok {
 		return nil, nil, err
 	}
 	if spec == nil {
