@@ -78,7 +78,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	})
 	job := evalstream.Job{
 		Pipeline: p, Source: in.Source, Sink: sink, Rejects: s.rejects, Workers: s.common.workers,
-		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), FailFast: s.common.failFast, Hooks: progress.Hooks(),
+		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: progress.Hooks(),
 	}
 	sum, err := job.Run(ctx)
 	progress.Stop()
