@@ -53,15 +53,17 @@ func (d *dictionary) name(id uint32) string {
 // have one of a few values, so the last value of each of a few places comes first.
 type memo struct {
 	of     *dictionary
-	ids    map[string]uint32
-	recent [1 << recentBits]struct {
-		name  string
-		id    uint32
-		known bool
-	}
+	ids    map[string]*numbered
+	recent [1 << recentBits]*numbered
 }
 
-const recentBits = 9
+// numbered is a string and its number.
+type numbered struct {
+	name string
+	id   uint32
+}
+
+const recentBits = 10
 
 // place is where a string is looked for first: by its length and its ends.
 func place(s []byte) uint64 {
@@ -79,17 +81,18 @@ func place(s []byte) uint64 {
 
 func (m *memo) id(s []byte, made func(id uint32, name string)) uint32 {
 	r := &m.recent[place(s)]
-	if r.known && r.name == string(s) {
-		return r.id
+	if n := *r; n != nil && n.name == string(s) {
+		return n.id
 	}
-	id, ok := m.ids[string(s)]
-	if !ok {
-		id = m.of.id(s, made)
+	n := m.ids[string(s)]
+	if n == nil {
+		n = &numbered{id: m.of.id(s, made)}
+		n.name = m.of.name(n.id)
 		if m.ids == nil {
-			m.ids = make(map[string]uint32)
+			m.ids = make(map[string]*numbered)
 		}
-		m.ids[string(s)] = id
+		m.ids[n.name] = n
 	}
-	r.name, r.id, r.known = m.of.name(id), id, true
-	return id
+	*r = n
+	return n.id
 }

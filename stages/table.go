@@ -51,25 +51,27 @@ func (a *arena) string(t text) string {
 	return unsafe.String(&a.chunks[t.at>>chunkShift][t.at&chunkMask], int(t.n))
 }
 
-// table numbers texts in the order in which they come: open addressing over their
-// hashes, whose upper halves stand beside the numbers and decide almost every
-// comparison; what they leave is compared exactly.
+// table numbers texts in the order in which they come: open addressing by 32 bits of
+// their hashes, which stand beside the numbers, so that growing reads no text and
+// almost every comparison is decided; what is left is compared exactly.
 type table struct {
 	arena *arena
-	slots []uint64 // upper half of the hash, and number + 1; 0 is free
+	slots []uint64 // hash, and number + 1; 0 is free
 	keys  []text
 }
+
+func hashOf(s string) uint32 { return uint32(xxh3.HashString(s) >> 32) }
 
 func (t *table) len() int { return len(t.keys) }
 
 func (t *table) key(n int32) string { return t.arena.string(t.keys[n]) }
 
 // slot is where s stands, or where it would.
-func (t *table) slot(h uint64, s string) uint64 {
-	mask := uint64(len(t.slots) - 1)
+func (t *table) slot(h uint32, s string) uint32 {
+	mask := uint32(len(t.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
 		e := t.slots[i]
-		if e == 0 || e>>32 == h>>32 && t.key(int32(uint32(e)-1)) == s {
+		if e == 0 || uint32(e>>32) == h && t.key(int32(uint32(e)-1)) == s {
 			return i
 		}
 	}
@@ -79,26 +81,29 @@ func (t *table) put(s string) (n int32, isNew bool) {
 	if 4*(len(t.keys)+1) > 3*len(t.slots) {
 		t.grow()
 	}
-	h := xxh3.HashString(s)
+	h := hashOf(s)
 	i := t.slot(h, s)
 	if e := t.slots[i]; e != 0 {
 		return int32(uint32(e) - 1), false
 	}
 	t.keys = append(t.keys, t.arena.keep(s))
-	t.slots[i] = h>>32<<32 | uint64(len(t.keys))
+	t.slots[i] = uint64(h)<<32 | uint64(len(t.keys))
 	return int32(len(t.keys) - 1), true
 }
 
 func (t *table) grow() {
-	t.slots = make([]uint64, max(16, 2*len(t.slots)))
-	mask := uint64(len(t.slots) - 1)
-	for k := range t.keys {
-		h := xxh3.HashString(t.key(int32(k)))
-		i := h & mask
+	old := t.slots
+	t.slots = make([]uint64, max(16, 2*len(old)))
+	mask := uint32(len(t.slots) - 1)
+	for _, e := range old {
+		if e == 0 {
+			continue
+		}
+		i := uint32(e>>32) & mask
 		for t.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		t.slots[i] = h>>32<<32 | uint64(k+1)
+		t.slots[i] = e
 	}
 }
 
@@ -106,7 +111,7 @@ func (t *table) grow() {
 // stand far apart in memory, so each pass touches one place of all of them: the
 // processor fetches them side by side.
 type lookup struct {
-	hashes  []uint64
+	hashes  []uint32
 	entries []uint64
 	numbers []int32
 	touched uint32 // keeps the passes that only fetch from being optimized away
@@ -121,9 +126,9 @@ func (l *lookup) find(t *table, n int, of func(i int) string) []int32 {
 		}
 		return l.numbers
 	}
-	mask := uint64(len(t.slots) - 1)
+	mask := uint32(len(t.slots) - 1)
 	for i := range n {
-		h := xxh3.HashString(of(i))
+		h := hashOf(of(i))
 		l.hashes = append(l.hashes, h)
 		l.entries = append(l.entries, t.slots[h&mask])
 	}
