@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -110,7 +111,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch o.Gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Conflict: conflict}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
 	case inlineGold:

@@ -64,7 +64,7 @@ func (c *common) declareReading(fs *flag.FlagSet) {
 
 // aggregation sets what the common options say of aggregate and merge.
 func (c *common) aggregation(a *stages.Aggregation) error {
-	a.Horizon = time.Duration(c.horizon)
+	a.Horizon, a.MaxOutOfOrder = time.Duration(c.horizon), time.Duration(c.maxOutOfOrder)
 	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
 	return a.Check()
 }
