@@ -60,10 +60,14 @@ func (s *scanner) quoted(i int) int {
 	line := s.line
 	j := i + 1
 	var found uint64
-	if j+8 <= len(line) { // most keys and ids are short
+	if j+16 <= len(line) { // most keys and ids are short
 		w := binary.LittleEndian.Uint64(line[j:]) ^ eachQuote
 		if found = (w - eachOne) &^ w & eachHigh; found == 0 {
 			j += 8
+			w = binary.LittleEndian.Uint64(line[j:]) ^ eachQuote
+			if found = (w - eachOne) &^ w & eachHigh; found == 0 {
+				j += 8
+			}
 		}
 	}
 	if found != 0 {
