@@ -46,7 +46,8 @@ func checkAccept(t *testing.T, fast, slow *Decoder, line []byte) bool {
 		return rec, fault
 	}
 	before := bytes.Clone(line)
-	fast.line, slow.line = line, line
+	fast.begin(line)
+	slow.begin(line)
 	accepted := fast.accept()
 	bySlow, faultBySlow := read(slow, true)
 	if !bytes.Equal(line, before) {

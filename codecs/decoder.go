@@ -87,7 +87,7 @@ func (d *Decoder) Decode(rec *evalstream.Record) (fault *evalstream.Fault) {
 			fault = &evalstream.Fault{Class: evalstream.ClassParse, Reason: fmt.Sprintf("line cannot be read: %v", v)}
 		}
 	}()
-	d.line = rec.Raw
+	d.begin(rec.Raw)
 	if !d.accept() {
 		if f := d.judge(); f != nil {
 			return f
@@ -121,7 +121,7 @@ func (d *Decoder) accept() bool {
 			return false
 		}
 	}
-	return d.walk(line, d.r) == len(line)
+	return d.walk(d.r) == len(line)
 }
 
 // judge is accept for every other line: it finds the fault, or notes what is planned.
@@ -134,7 +134,7 @@ func (d *Decoder) judge() *evalstream.Fault {
 			return f
 		}
 	}
-	if d.walk(d.line, d.r) < 0 {
+	if d.walk(d.r) < 0 {
 		if d.fault == nil {
 			panic("BUG: the walk stops in a line that go-json accepts")
 		}
@@ -209,7 +209,7 @@ func (d *Decoder) null(v span) bool { return v.absent() || d.line[v.from] == 'n'
 // textOf is the text of the string at v, without escapes.
 func (d *Decoder) textOf(v span) string {
 	inner := d.line[v.from+1 : v.to-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
+	if int(v.to) <= d.first || bytes.IndexByte(inner, '\\') < 0 {
 		return view(inner)
 	}
 	return unescape(d.line[v.from:v.to])
@@ -238,11 +238,14 @@ func (d *Decoder) id(f int) (string, *evalstream.Fault) {
 
 // optionalID reads an id; null is absent.
 func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Fault) {
-	if d.null(d.at(f)) {
+	v := d.at(f)
+	if d.null(v) {
 		return "", false, nil
 	}
-	id, fault = d.id(f)
-	return id, fault == nil, fault
+	if id, has = d.idAt(v); !has {
+		return "", false, d.want(f, "string or number")
+	}
+	return id, true, nil
 }
 
 // slicesOf is the fields to group by of the line, in its order.

@@ -37,7 +37,8 @@ type extraKey struct {
 // which in fault.
 type scanner struct {
 	line     []byte
-	escape   int // where the next backslash is, or one that was passed
+	first    int // where the first backslash is, the length of the line if nowhere
+	escape   int // where the next one is, or one that was passed
 	notes    []span
 	entries  []entrySpan
 	owns     []ownSpan // of the entries, if they are read from elsewhere
@@ -51,11 +52,15 @@ type scanner struct {
 	fault    *evalstream.Fault
 }
 
+// begin goes to a line.
+func (s *scanner) begin(line []byte) {
+	s.line, s.first = line, next(line, 0, '\\')
+}
+
 // walk notes what r plans. It is the end of the object, -1 if the line is not certain
 // to begin with one.
-func (s *scanner) walk(line []byte, r *reader) int {
-	s.line, s.fault = line, nil
-	s.escape = next(line, 0, '\\')
+func (s *scanner) walk(r *reader) int {
+	s.fault, s.escape = nil, s.first
 	for len(s.notes) < r.sources {
 		s.notes = append(s.notes, span{})
 	}
@@ -67,7 +72,7 @@ func (s *scanner) walk(line []byte, r *reader) int {
 		s.forget()
 	}
 	i := s.space(0)
-	if line[i] != '{' {
+	if s.line[i] != '{' {
 		return -1
 	}
 	return s.object(i, r.root, 1)
