@@ -31,7 +31,7 @@ func newRetrievalLog(seed uint64, n, perQuery int) *retrievalLog {
 			if d.IntN(10) > 0 {
 				hit = int(10 * d.Float64() * d.Float64() * d.Float64())
 			}
-			at := logAt().Add(time.Duration(len(l.lines))*6*time.Hour/time.Duration(n) + time.Duration(d.IntN(30_000))*time.Millisecond)
+			at := logAt().Add(time.Duration(len(l.lines))*(6*time.Hour-time.Minute)/time.Duration(n) + time.Duration(d.IntN(30_000))*time.Millisecond)
 			var b strings.Builder
 			fmt.Fprintf(&b, `{"query_id":"q%d","model":%q,"ticker":"T%d","ts":%q,"query":"%s","retrieved":[`, q, models[(q+m)%len(models)], d.IntN(9), at.Format(time.RFC3339Nano), words[d.IntN(len(words))])
 			score := 900 + d.IntN(100)
