@@ -53,6 +53,9 @@ func (e *env) exit(args []string, err error) int {
 	name := "evalstream"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name += " " + args[0]
+		if args[0] == "eval" && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			name += " " + args[1]
+		}
 	}
 	var faults evalstream.Faults
 	if errors.As(err, &faults) {

@@ -58,9 +58,13 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 }
 
 // end closes what begin opened; err is what the command has met so far.
-func (s *session) end(err error) error {
+func (s *session) end(ctx context.Context, err error) error {
 	if s.close == nil {
 		return err
+	}
+	// A job that stopped has not flushed.
+	if flushErr := s.rejects.Flush(ctx); err == nil && flushErr != nil {
+		err = flushErr
 	}
 	if closeErr := s.close.Close(); err == nil && closeErr != nil {
 		return evalstream.Lost(fmt.Errorf("rejects: %w", closeErr))
