@@ -182,7 +182,7 @@ func judgedRight(t *testing.T, queries ...string) string {
 // TestLate: the watermark is the newest time less --max-out-of-order, read at each tick; what is older than it by more than the
 // horizon is late, which is a reject of its own class and counted.
 func TestLate(t *testing.T) {
-	rejects := filepath.Join(t.TempDir(), "rejects")
+	dir := t.TempDir()
 	input := lines(
 		dated("q1", "10:00:00", "p1", ""), dated("q2", "12:00:00", "p1", ""),
 		dated("q3", "10:59:59", "p1", ""), // a second past the horizon, if nothing is out of order
@@ -191,6 +191,7 @@ func TestLate(t *testing.T) {
 	f := func(slack string, late int64, n int64) {
 		t.Helper()
 		for _, pipeline := range []string{"eval", "open"} {
+			rejects := filepath.Join(dir, pipeline+slack)
 			args := []string{"--horizon", "1h", "--max-out-of-order", slack, "--rejects", rejects, "--max-rejects", "1"}
 			in := input
 			if pipeline == "eval" {

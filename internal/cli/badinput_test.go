@@ -295,10 +295,17 @@ func TestMaxRejects(t *testing.T) {
 	if rs := readRejects(t, rejects); len(rs) == 0 || !strings.HasPrefix(rs[0].Pos, "<stdin>:3:") {
 		t.Errorf("--fail-fast: rejects %+v", rs)
 	}
-	// A pipeline file can name the limit and the file too.
+	// A pipeline file can name the limit and the file too; the command line wins.
 	yaml := save(t, "p.yaml", lines("stages:", "  - parse: {as: run}", "  - score: {gold: "+gold+"}", "rejects: "+rejects, "max_rejects: 2"))
 	if s := command(t, lines(ls...), "run", yaml); s.code != 0 || len(readRejects(t, rejects)) != 2 {
 		t.Errorf("run: exit code %d, %d rejects\n%s", s.code, len(readRejects(t, rejects)), s.stderr)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	if s := command(t, lines(ls...), "run", "--rejects", other, "--max-rejects", "1", yaml); s.code != 3 || len(readRejects(t, other)) != 2 {
+		t.Errorf("run with flags: exit code %d\n%s", s.code, s.stderr)
+	}
+	if s := succeed(t, goodRun, "run", "-q", yaml); s.stderr != "" {
+		t.Errorf("run -q: stderr\n%s", s.stderr)
 	}
 }
 
