@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -55,7 +56,9 @@ type aggregate struct {
 	replaced  int64
 	rejected  int64
 	late      int64
-	straight  int64 // units that are positions: held in the cells alone
+	refused   atomic.Int64 // scores that a worker has rejected
+	others    atomic.Int64 // records that are no scores
+	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
 	horizon   horizon
 	touched   uint64 // keeps fetching from being optimized away
@@ -288,10 +291,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
-	if a.received == 0 && a.rejected == 0 {
-		return nil
-	}
-	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t := evalstream.Tally{Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Received += a.refused.Load()
+	t.Rejected += a.refused.Load()
 	t.Of[evalstream.Scored] = a.straight
 	for _, st := range evalstream.Statuses() {
 		t.Held += a.forgotten[st]
@@ -301,7 +303,8 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	return []evalstream.Tally{t}
+	n := a.others.Load()
+	return kinds([]evalstream.Tally{t, {Received: n, Rejected: n}}, "score", otherKinds)
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -323,11 +326,13 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
 		if !ok {
+			d.a.others.Add(1)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
+			d.a.refused.Add(1)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}

@@ -76,6 +76,7 @@ const (
 	ofQrels
 	ofLabels
 	ofRatings
+	ofOthers
 	inputs
 )
 
@@ -161,8 +162,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 		case *evalstream.Rating:
 			kind, f = ofRatings, o.rating(rec, b, out)
 		default:
-			out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()})
-			continue
+			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()}
 		}
 		t := &o.tallies[kind]
 		t.Received++
@@ -571,7 +571,7 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	for _, u := range o.units {
 		ts = addHeld(ts, u, evalstream.Waiting)
 	}
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating")
+	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", otherKinds)
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

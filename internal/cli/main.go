@@ -51,6 +51,9 @@ func (e *env) exit(args []string, err error) int {
 	name := "evalstream"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name += " " + args[0]
+		if args[0] == "eval" && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			name += " " + args[1]
+		}
 	}
 	if faults, ok := errors.AsType[evalstream.Faults](err); ok {
 		fmt.Fprintln(e.stderr, faults)

@@ -24,7 +24,7 @@ func (e *env) run() *cobra.Command {
 		Use: "run PIPELINE.yaml", Short: "run a pipeline file", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
 		Example: "  evalstream run deploy/pipelines/retrieval.yaml < runs.ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, cmd)
+			spec, list, err := e.load(args[0], fs, cmd)
 			if err != nil {
 				return err
 			}
@@ -37,11 +37,13 @@ func (e *env) run() *cobra.Command {
 
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
+	fs := flag.NewFlagSet("plan", flag.ContinueOnError)
+	c.declare(fs)
 	cmd := &cobra.Command{
 		Use: "plan PIPELINE.yaml", Short: "print what a pipeline file would do", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
 		Example: "  evalstream plan deploy/pipelines/retrieval.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, nil)
+			spec, list, err := e.load(args[0], fs, nil)
 			if err != nil {
 				return err
 			}
@@ -69,8 +71,9 @@ func orDefault(edge, standby string) string {
 	return edge
 }
 
-// load reads a pipeline file. Flags that the command line gives win over its fields.
-func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
+// load reads a pipeline file and gives its own fields to the common flags, fs. Flags
+// that the command line gives win over them.
+func (e *env) load(path string, fs *flag.FlagSet, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, evalstream.Usagef("pipeline: %w", err)
@@ -86,8 +89,6 @@ func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec
 	if spec.Name == "" {
 		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	}
-	fs := flag.NewFlagSet("pipeline", flag.ContinueOnError)
-	c.declare(fs)
 	faults = append(faults, setOptions(spec.File, "pipeline", fs, spec.Options, func(name string) bool {
 		return cmd != nil && cmd.Flags().Changed(name)
 	})...)
