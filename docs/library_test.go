@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"bytes"
 	"context"
 	"log"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"evalstream/codecs"
 	"evalstream/stages"
 	"evalstream/topics/file"
+	"evalstream/topics/memory"
 )
 
 // The code of README.md, "As a Go library".
@@ -48,4 +50,35 @@ func Example() {
 	// "bag_of_embeddings_test" 462
 	// "cnn_test" 874
 	// "self_att_bert_cased_test" 956
+}
+
+// The records that docs/formats.md shows of kind partial.
+func Example_partial() {
+	aggregate, err := stages.NewAggregate(stages.Aggregation{Partials: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	decoder := func() (stages.Decoder, error) { return codecs.NewDecoder(codecs.Plan{As: "score"}) }
+	pipeline, err := evalstream.New("partials",
+		evalstream.Step{Name: "parse", New: stages.NewParse(decoder)},
+		evalstream.Step{Name: "aggregate", New: aggregate},
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	job := evalstream.Job{
+		Pipeline: pipeline,
+		Source: memory.New(memory.Options{}, memory.Lines(
+			`{"unit":"q1","run":"a","status":"scored","values":{"mrr":0.5}}`+"\n"+
+				`{"unit":"q2","run":"a","status":"scored","values":{"mrr":0.333333333}}`)),
+		Sink: file.NewSink("<stdout>", os.Stdout, func(line []byte, rec *evalstream.Record) []byte {
+			return bytes.TrimSuffix(codecs.AppendRecord(line, rec), []byte{'\n'})
+		}),
+	}
+	if _, err := job.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// {"kind":"partial","step":"","partition":0,"partitions":1,"family":"retrieval","by":{"run":"a"},"window":"all","pane":0,"n":2,"pending":0,"unjudged":0,"expired":0,"measures":["mrr"],"sums":[0.833333333],"judged":2}
+	// {"kind":"partial","step":"","partition":0,"partitions":1,"family":"judged","by":{},"window":"","pane":0,"n":0,"pending":0,"unjudged":0,"expired":0,"judged":2}
 }

@@ -61,3 +61,20 @@ func TestReadmeCode(t *testing.T) {
 		t.Errorf("README.md: its go block is not in docs/library_test.go; copy it from there")
 	}
 }
+
+// The line of a partial, which no command prints, is that of the tested example.
+func TestFormatsPartial(t *testing.T) {
+	doc, err := os.ReadFile("formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := os.ReadFile("library_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(string(doc), "\n") {
+		if strings.HasPrefix(line, `{"kind":"partial"`) && !strings.Contains(string(code), "// "+line+"\n") {
+			t.Errorf("docs/formats.md: not what the example in docs/library_test.go prints: %s", line)
+		}
+	}
+}
