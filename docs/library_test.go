@@ -3,7 +3,6 @@ package docs_test
 import (
 	"bytes"
 	"context"
-	"log"
 	"os"
 
 	"evalstream"
@@ -18,11 +17,11 @@ func Example() {
 	decoder := func() (stages.Decoder, error) { return codecs.NewDecoder(codecs.Plan{As: "prediction"}) }
 	score, err := stages.NewScoreFrozen(stages.Scoring{}, nil) // each prediction carries its gold
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	aggregate, err := stages.NewAggregate(stages.Aggregation{By: [][]string{{"run"}}, Negative: "no_relation"})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	pipeline, err := evalstream.New("few-shot",
 		evalstream.Step{Name: "parse", New: stages.NewParse(decoder)},
@@ -30,7 +29,7 @@ func Example() {
 		evalstream.Step{Name: "aggregate", New: aggregate},
 	)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	job := evalstream.Job{
 		Pipeline: pipeline,
@@ -44,7 +43,7 @@ func Example() {
 		}),
 	}
 	if _, err := job.Run(context.Background()); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output:
 	// "bag_of_embeddings_test" 462
@@ -56,7 +55,7 @@ func Example() {
 func Example_partial() {
 	aggregate, err := stages.NewAggregate(stages.Aggregation{Partials: true})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	decoder := func() (stages.Decoder, error) { return codecs.NewDecoder(codecs.Plan{As: "score"}) }
 	pipeline, err := evalstream.New("partials",
@@ -64,7 +63,7 @@ func Example_partial() {
 		evalstream.Step{Name: "aggregate", New: aggregate},
 	)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	job := evalstream.Job{
 		Pipeline: pipeline,
@@ -76,7 +75,7 @@ func Example_partial() {
 		}),
 	}
 	if _, err := job.Run(context.Background()); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output:
 	// {"kind":"partial","step":"","partition":0,"partitions":1,"family":"retrieval","by":{"run":"a"},"window":"all","pane":0,"n":2,"pending":0,"unjudged":0,"expired":0,"measures":["mrr"],"sums":[0.833333333],"judged":2}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 
 	"evalstream"
 	"evalstream/stages"
@@ -45,22 +44,22 @@ func Example() {
 
 	score, err := (&stages.ScoreOptions{Measures: []string{"mrr"}}).Scoring()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	open, err := stages.NewScore(stages.OpenScoring{Scoring: score})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	aggregate, err := stages.NewAggregate(stages.Aggregation{Every: evalstream.Every{Records: 1}})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	pipeline, err := evalstream.New("example",
 		evalstream.Step{Name: "score", New: open},
 		evalstream.Step{Name: "aggregate", New: aggregate},
 	)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	job := evalstream.Job{
 		Pipeline: pipeline,
@@ -72,7 +71,7 @@ func Example() {
 		Sink: printer{},
 	}
 	if _, err := job.Run(context.Background()); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	// Output:
 	// mrr of "a": 0.5/1, final false

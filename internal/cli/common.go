@@ -45,7 +45,7 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject (exit code 3)")
 	fs.Var(&c.maxLine, "max-line", "longest line, a `SIZE` such as 16MiB; a longer line is one reject")
 	fs.Var(&c.horizon, "horizon", "how long units are remembered, a `DURATION` of event time such as 30d; older records are late, and rejected (default: for ever)")
-	fs.Var(&c.maxOutOfOrder, "max-out-of-order", "how late a record may come without finding its window closed, a `DURATION` (default: windows close at the newest time seen)")
+	fs.Var(&c.maxOutOfOrder, "max-out-of-order", "how far the watermark stays behind the newest time, as a `DURATION`")
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "what a second, different record of one slot (query and run, unit and coder, …) does: `POLICY` replace (the greatest revision wins, then the last) or reject")
 	c.declareReading(fs)

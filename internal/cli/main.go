@@ -99,7 +99,7 @@ func (e *env) root() *cobra.Command {
 			"Exit codes: 0 done; 1 internal error; 2 usage or configuration; 3 too many rejects;\n" +
 			"4 input or output lost; 12 scores of different settings in one result;\n" +
 			"130 or 143 after a signal. trec-eval has trec_eval's own.",
-		Example: "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
+		Example:       "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(cmd *cobra.Command, args []string) error {
