@@ -25,7 +25,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 	return func() (evalstream.Stage, error) {
 		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
-		return g, nil
+		return g, g.expect(a.Expect)
 	}, nil
 }
 
@@ -107,6 +107,7 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	a.scored = a.scored || o.Status == evalstream.Scored
 	if limit, due := a.horizon.see(o.Time); due {
 		a.sweep(limit)
 	}
@@ -266,6 +267,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
 	emit := func(p *evalstream.Partial) {
 		p.Settings, p.Judged = a.settings, a.units.judged
+		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
 	from := len(out.Records)

@@ -41,6 +41,20 @@ type Aggregation struct {
 
 	// Partials makes aggregate emit the state of its cells for merge, not results.
 	Partials bool
+	// Partition of Partitions is the part of the input that is read here, where
+	// partials of several processes meet; Partitions 0: the runner knows.
+	Partition, Partitions int32
+	// Expect is what the scores will be, if that is known beforehand: then groups in
+	// which nothing is scored yet are published too.
+	Expect *Expectation
+}
+
+// Expectation is the family of scores, retrieval, fewshot or agreement, and their
+// measures (retrieval only).
+type Expectation struct {
+	Family   string
+	Measures []string
+	Settings *evalstream.Settings
 }
 
 // OtherGroup is the value of every field of the group that small groups are folded into.

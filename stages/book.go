@@ -19,6 +19,7 @@ type book struct {
 	watermark evalstream.Time
 	judged    int64
 	ended     bool // the final results are out
+	scored    bool // a scored unit has come, or the family was known beforehand
 	positions bool // some units are positions, which gold cannot wait for
 
 	mu        sync.Mutex // family and settings are set by whichever worker sees them first
@@ -135,6 +136,18 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 	}
 	if !slices.Equal(b.names, names) {
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/values", Reason: fmt.Sprintf("want measures %v, got %v", b.names, names)}
+	}
+	return nil
+}
+
+// expect takes in what the scores will be.
+func (b *book) expect(e *Expectation) error {
+	if e == nil {
+		return nil
+	}
+	b.scored = true
+	if f := b.begin(familyOf(e.Family), e.Measures, e.Settings); f != nil {
+		return f
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		return &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}, nil
+		m := &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}
+		return m, m.expect(a.Expect)
 	}, nil
 }
 
@@ -109,6 +110,7 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		total.merge(old, -1)
 	}
 	total.merge(c, 1)
+	m.scored = m.scored || c.n > 0
 	m.last[string(m.key)] = c
 	return nil
 }

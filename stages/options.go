@@ -92,6 +92,7 @@ type AggregateOptions struct {
 	Missing      string
 	Negative     string
 	ZeroDivision string
+	Partition    string // I/N
 	Level        string
 	Order        string
 }
@@ -102,6 +103,7 @@ func (o *AggregateOptions) Declare(fs *flag.FlagSet) {
 	fs.StringVar(&o.Missing, "missing", "skip", "judged queries that a run never answered: `POLICY` skip (leave them out) or miss (count them as misses)")
 	o.DeclareLabels(fs)
 	o.DeclareLevel(fs)
+	fs.StringVar(&o.Partition, "partition", "", "this is part `I/N` of the input, I from 0: write partials, which merge puts together")
 }
 
 // DeclareGroups adds --by, --window, --over, --every and --max-groups.
@@ -172,6 +174,12 @@ func (o *AggregateOptions) Aggregation() (Aggregation, error) {
 	}
 	if a.Level, err = metric.ParseLevel(cmpOr(o.Level, "nominal")); err != nil {
 		return a, err
+	}
+	if o.Partition != "" {
+		if _, err := fmt.Sscanf(o.Partition, "%d/%d", &a.Partition, &a.Partitions); err != nil || a.Partition < 0 || a.Partition >= a.Partitions {
+			return a, fmt.Errorf("partition: want I/N with I from 0 to N-1, as in 0/2, got %q", o.Partition)
+		}
+		a.Partials = true
 	}
 	if o.Order != "" {
 		a.Order = strings.Split(o.Order, ",")

@@ -28,6 +28,9 @@ type view struct {
 // publish emits results: of the windows that were touched or have closed since the
 // last call, or of all, as final.
 func (b *book) publish(out *evalstream.Out, final bool) error {
+	if !b.scored {
+		return nil // nobody knows yet what the metrics are
+	}
 	var results []*evalstream.Result
 	for i := range b.sheets {
 		s := &b.sheets[i]
@@ -122,7 +125,7 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 			}
 		}
 	}
-	return b.fold(s, r, due), withdrawn
+	return b.fold(s, r, due, withdrawn)
 }
 
 // viewOf adds up the cells of one window. Most windows are one cell.
@@ -148,15 +151,15 @@ func (b *book) folds(s *sheet) bool {
 }
 
 // fold puts the smallest groups of each window together: by units, then by values,
-// so it does not depend on the order in which they came.
-func (b *book) fold(s *sheet, r *reader, views []view) []view {
+// so it does not depend on the order in which they came. A group that was published
+// on its own before is withdrawn.
+func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []view) {
 	if !b.folds(s) {
-		return views
+		return views, withdrawn
 	}
 	slices.SortFunc(views, func(x, y view) int {
 		return cmp.Or(cmp.Compare(x.pane, y.pane), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
 	})
-	var kept []view
 	for from := 0; from < len(views); {
 		to := from
 		for to < len(views) && views[to].pane == views[from].pane {
@@ -174,7 +177,7 @@ func (b *book) fold(s *sheet, r *reader, views []view) []view {
 		}
 		from = to
 	}
-	return kept
+	return kept, withdrawn
 }
 
 // by is the view's group as it is published.

@@ -136,7 +136,10 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Partials = i+1 < len(list) && list[i+1].verb == "merge"
+	agg.Partials = agg.Partials || i+1 < len(list) && list[i+1].verb == "merge"
+	if agg.Expect, err = expected(list[:i]); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
 	if frozenBefore(list[:i]) {
 		// Otherwise score has settled it: what comes here is then no conflict.
 		if agg.Conflict, err = c.conflict(); err != nil {
@@ -162,8 +165,29 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Expect, err = expected(list[:i]); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
 	f, err := stages.NewMerge(agg)
 	return f, "put the partials of all partitions together", wrapUsage("%w", err)
+}
+
+// expected is what scores will be, where parse says what every line is.
+func expected(before []stage) (*stages.Expectation, error) {
+	var as string
+	for _, st := range before {
+		switch o := st.options.(type) {
+		case *stages.ParseOptions:
+			as = o.As
+		case *stages.ScoreOptions:
+			scoring, err := o.Scoring()
+			if err != nil {
+				return nil, err
+			}
+			return scoring.Expect(as), nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is expected, and nothing is wrong
 }
 
 func frozenBefore(list []stage) bool {
