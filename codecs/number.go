@@ -15,55 +15,11 @@ func parseFloat(raw []byte) (v float64, reason string) {
 	if c := raw[0]; c != '-' && (c < '0' || c > '9') {
 		return 0, "want number, got " + typeOf(raw)
 	}
-	if v, ok := fastFloat(raw); ok {
-		return v, ""
-	}
 	v, err := strconv.ParseFloat(view(raw), 64)
 	if err != nil {
 		return 0, "number " + cutText(raw) + " is out of range; want a finite 64-bit float"
 	}
 	return v, ""
-}
-
-// fastFloat reads a decimal without exponent of at most 15 digits. Digits and power of
-// ten are then exact floats, so their quotient is the nearest one (Clinger 1990, the
-// fast path of "How to read floating point numbers accurately").
-func fastFloat(raw []byte) (v float64, ok bool) {
-	digits := raw
-	if raw[0] == '-' {
-		digits = raw[1:]
-	}
-	if len(digits) > 16 {
-		return 0, false
-	}
-	n, i := int64(0), 0
-	for i < len(digits) && digits[i]-'0' <= 9 {
-		n = n*10 + int64(digits[i]-'0')
-		i++
-	}
-	switch {
-	case i == len(digits):
-		if i > 15 {
-			return 0, false
-		}
-		v = float64(n)
-	case digits[i] == '.':
-		scale := int64(1)
-		for _, c := range digits[i+1:] {
-			if c -= '0'; c > 9 {
-				return 0, false
-			}
-			n = n*10 + int64(c)
-			scale *= 10
-		}
-		v = float64(n) / float64(scale)
-	default:
-		return 0, false
-	}
-	if raw[0] == '-' {
-		v = -v
-	}
-	return v, true
 }
 
 // parseInteger reads an integer of 64 bits; what names what is wanted.
