@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"evalstream"
@@ -147,55 +146,4 @@ func days(year, month, day int) int {
 		month += 12
 	}
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
-}
-
-// appendNano appends n as a decimal of at most nine places.
-func appendNano(dst []byte, n evalstream.Nano) []byte {
-	u := uint64(n)
-	if n < 0 {
-		dst = append(dst, '-')
-		u = -u
-	}
-	dst = strconv.AppendUint(dst, u/1e9, 10)
-	if u %= 1e9; u == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for scale := uint64(1e8); u > 0; scale /= 10 {
-		dst = append(dst, byte('0'+u/scale))
-		u %= scale
-	}
-	return dst
-}
-
-// parseNano is the inverse of appendNano; trailing zeros are allowed.
-func parseNano(s string) (n evalstream.Nano, ok bool) {
-	digits, negative := strings.CutPrefix(s, "-")
-	whole, fraction, point := strings.Cut(digits, ".")
-	if whole == "" || len(fraction) > 9 || point && fraction == "" {
-		return 0, false
-	}
-	var u uint64
-	for i := range 9 + len(whole) {
-		c := byte('0')
-		if i < len(whole) {
-			c = whole[i]
-		} else if i-len(whole) < len(fraction) {
-			c = fraction[i-len(whole)]
-		}
-		if c -= '0'; c > 9 || u > math.MaxInt64/10 {
-			return 0, false
-		}
-		u = u*10 + uint64(c)
-	}
-	if negative {
-		if u > 1<<63 {
-			return 0, false
-		}
-		return evalstream.Nano(-u), true
-	}
-	if u > math.MaxInt64 {
-		return 0, false
-	}
-	return evalstream.Nano(u), true
 }
