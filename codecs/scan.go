@@ -39,6 +39,10 @@ type extraKey struct {
 // scanner walks over a line. It is certain of what it accepts if the line is clean; on
 // a line that is known to be JSON it stops at repeated keys and at depth only, and says
 // which in fault.
+//
+// A clean line ends with a brace, where no blanks, digits or string go on, so only the
+// object that takes this brace can end where the line does: whoever holds a value looks
+// for that, and nothing else asks for the length.
 type scanner struct {
 	line     []byte
 	first    int // where the first backslash is, the length of the line if nowhere
