@@ -99,7 +99,7 @@ func (o *object) bool(name string, v bool) {
 
 func (o *object) nano(name string, v evalstream.Nano) {
 	o.key(name)
-	o.b = appendNano(o.b, v)
+	o.b = evalstream.AppendNano(o.b, v)
 }
 
 func (o *object) float(name string, v float64) {
@@ -258,7 +258,7 @@ func (o *object) partial(b *evalstream.Partial) {
 			if i > 0 {
 				o.b = append(o.b, ',')
 			}
-			o.b = appendNano(o.b, v)
+			o.b = evalstream.AppendNano(o.b, v)
 		}
 		o.b = append(o.b, ']')
 	}

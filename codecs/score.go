@@ -91,8 +91,8 @@ func (d *Decoder) scoreValues(b *evalstream.Score) *evalstream.Fault {
 	d.nanoBuf = d.nanoBuf[:0]
 	same := true // as the last score's measures
 	for c.next() {
-		n, ok := parseNano(view(d.line[c.value.from:c.value.to]))
-		if !ok {
+		n, err := evalstream.ParseNano(d.line[c.value.from:c.value.to])
+		if err != nil {
 			return d.wantDecimal(c.value, d.below(scoreValues, c.name()))
 		}
 		i := len(d.nanoBuf)
@@ -263,8 +263,8 @@ func (d *Decoder) partialCell(cell *evalstream.Cell) *evalstream.Fault {
 		cell.Measures = append(cell.Measures, strings.Clone(d.textOf(v)))
 	}
 	for i, v := range d.elements(d.at(partialSums)) {
-		n, ok := parseNano(view(d.line[v.from:v.to]))
-		if !ok {
+		n, err := evalstream.ParseNano(d.line[v.from:v.to])
+		if err != nil {
 			return d.wantDecimal(v, d.below(partialSums, strconv.Itoa(i)))
 		}
 		cell.Sums = append(cell.Sums, n)
