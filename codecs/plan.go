@@ -147,6 +147,9 @@ const (
 	scoreTime
 	scoreRevision
 	scoreSettings
+	scoreMode
+	scoreDimension
+	scoreSwapped
 )
 
 const (
@@ -175,7 +178,9 @@ func specs() []kindSpec {
 		{"qrel", []string{"query_id", "passage_id", "grade", "source", "revision", "time"}, false, (*Decoder).readQrel},
 		{"prediction", []string{"dataset", "seed", "k", "episode", "query", "run", "label", "gold", "revision", "time", "score"}, true, (*Decoder).readPrediction},
 		{"rating", []string{"unit", "coder", "value", "revision", "time"}, true, (*Decoder).readRating},
-		{"score", []string{"unit", "run", "status", "values", "ratings", "label", "gold", "position", "slices", "time", "revision", "settings"}, false, (*Decoder).readScore},
+		{"score", []string{"unit", "run", "status", "values", "ratings", "label", "gold", "position", "slices", "time", "revision", "settings", "mode", "dimension", "swapped"}, false, (*Decoder).readScore},
+		{"verdict", verdictFields(), true, (*Decoder).readVerdict},
+		{"review", reviewFields(), false, (*Decoder).readReview},
 		{"partial", []string{"step", "partition", "partitions", "family", "by", "window", "pane", "n", "pending", "unjudged", "expired", "measures", "sums", "counts", "judged", "settings"}, false, (*Decoder).readPartial},
 	}
 }
