@@ -98,7 +98,7 @@ func (b *book) group(by [][]string) {
 	}
 }
 
-var familyNames = [families]string{"retrieval", "fewshot", "agreement"}
+var familyNames = [families]string{"retrieval", "fewshot", "agreement", "judging"}
 
 // begin sets the family at the first scored unit and checks every other against it.
 func (b *book) begin(family int, names []string, settings *evalstream.Settings) *evalstream.Fault {
