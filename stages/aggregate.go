@@ -6,11 +6,13 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // NewAggregate makes aggregate: it remembers what each unit contributes, so that a
@@ -57,6 +59,7 @@ type aggregate struct {
 	straight  int64 // units that are positions: held in the cells alone
 	forgotten [8]int64
 	swept     evalstream.Time
+	reviews   atomic.Int64 // passed over
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -64,6 +67,7 @@ type contribution struct {
 	values      []evalstream.Nano
 	label, gold uint32
 	ratings     string
+	ballots     uint32
 }
 
 // Load is for a changelog; without one there is nothing to load.
@@ -71,6 +75,9 @@ func (a *aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if a.options.Reviews {
+		passReviews(in, out)
+	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.Apply(ctx, a.obs, out)
 }
@@ -164,6 +171,8 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 			c.labels(contributes.label, contributes.gold, sign)
 		case agreement:
 			c.patterns.AddPattern(contributes.ratings, sign)
+		case judging:
+			c.vote(contributes.ballots, sign)
 		}
 	}
 }
@@ -281,8 +290,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
+	reviews := reviewTally(a.reviews.Load())
 	if a.received == 0 && a.rejected == 0 {
-		return nil
+		return reviews
 	}
 	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
 	t.Of[evalstream.Scored] = a.straight
@@ -294,7 +304,23 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	return []evalstream.Tally{t}
+	return append([]evalstream.Tally{t}, reviews...)
+}
+
+// passReviews lets reviews through.
+func passReviews(in []evalstream.Record, out *evalstream.Out) {
+	for i := range in {
+		if _, ok := in[i].Body.(*evalstream.Review); ok {
+			out.Emit(in[i])
+		}
+	}
+}
+
+func reviewTally(n int64) []evalstream.Tally {
+	if n == 0 {
+		return nil
+	}
+	return []evalstream.Tally{{Kind: "review", Received: n, Passed: n}}
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -303,6 +329,7 @@ type digester struct {
 	runs, groups, patterns memo
 	key                    []byte
 	literals               []string
+	ballots                metric.Ballots
 	settings               *evalstream.Settings
 }
 
@@ -315,6 +342,10 @@ func (a *aggregate) Digester() evalstream.Digester {
 func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, out *evalstream.Out) []evalstream.Observation {
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			d.a.reviews.Add(1)
+			continue
+		}
 		if !ok {
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
@@ -358,11 +389,14 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 
 // appendField appends a field's literal and a separator; an absent field has none.
 func appendField(dst []byte, s *evalstream.Score, name string) []byte {
-	switch name {
-	case "run":
+	judged := s.Dimension != ""
+	switch {
+	case name == "run", judged && name == "mode":
 		if s.Run != "" {
 			dst = evalstream.AppendString(dst, s.Run)
 		}
+	case judged && name == "dimension":
+		dst = evalstream.AppendString(dst, s.Dimension)
 	default:
 		for i := range s.Slices {
 			if s.Slices[i].Name == name {
@@ -426,6 +460,8 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		family = retrieval
 	case s.Labelled:
 		family = fewshot
+	case s.Dimension != "":
+		family = judging
 	}
 	if s.Settings != d.settings || d.settings == nil {
 		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
@@ -449,6 +485,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		return d.patterns.id(d.key, func(uint32, string) {
 			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
 		}), nil
+	}
+	if family == judging {
+		return d.judgingPattern(s)
 	}
 	d.literals = d.literals[:0]
 	for _, r := range s.Ratings {

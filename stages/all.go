@@ -16,12 +16,12 @@ type MergeOptions struct{ AggregateOptions }
 func All() []Verb {
 	return []Verb{
 		{
-			Name: "parse", Doc: "read lines of any shape as records, strictly", In: "lines", Out: "run, qrel, prediction, rating",
+			Name: "parse", Doc: "read lines of any shape as records, strictly", In: "lines", Out: "run, qrel, prediction, rating, verdict",
 			Example: "evalstream parse --as run --map query_id=/qid --map top=/hits < log.ndjson",
 			Options: func() Options { return new(ParseOptions) },
 		},
 		{
-			Name: "score", Doc: "join predictions with gold and score each unit", In: "run, qrel, prediction, rating", Out: "score",
+			Name: "score", Doc: "join predictions with gold and score each unit", In: "run, qrel, prediction, rating, verdict", Out: "score, review",
 			Example: "evalstream score --gold gold.ndjson < runs.ndjson",
 			Options: func() Options { return new(ScoreOptions) },
 		},

@@ -27,6 +27,10 @@ type book struct {
 	settings  *evalstream.Settings
 	mixed     error
 	relations dictionary
+	ballots   dictionary // texts of metric.Ballots
+
+	parsed    []*metric.Ballots    // by number in ballots; the reader's
+	withPanel *evalstream.Settings // the reader's
 }
 
 // layout is the fields that cells are kept by. Groupings that differ in the relation
@@ -39,14 +43,14 @@ type layout struct {
 
 // sheet is the cells of one layout and one window.
 type sheet struct {
-	layout   int
-	window   Window
-	groups   *dictionary
-	readers  []reader
-	recent   []*cell     // by group: the cell used last
-	cells    map[cellKey]*cell
-	order    []*cell // in the order of their making
-	dirty    []*cell
+	layout  int
+	window  Window
+	groups  *dictionary
+	readers []reader
+	recent  []*cell // by group: the cell used last
+	cells   map[cellKey]*cell
+	order   []*cell // in the order of their making
+	dirty   []*cell
 }
 
 // reader is a grouping that is published from a sheet, and what was published of each
@@ -65,6 +69,7 @@ type cellKey struct {
 type told struct {
 	closed   bool
 	revision int64
+	said     map[string]*evalstream.Result // judging: what was published, by key, as withdrawn
 }
 
 func newBook(a Aggregation) *book {

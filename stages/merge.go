@@ -30,6 +30,7 @@ type merge struct {
 	received int64
 	replaced int64
 	rejected int64
+	reviews  int64
 	key      []byte
 }
 
@@ -41,8 +42,15 @@ func (m *merge) Every() evalstream.Every { return m.options.Every }
 
 // Process takes partials; the last of each key stands.
 func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if m.options.Reviews {
+		passReviews(in, out)
+	}
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			m.reviews++
+			continue
+		}
 		if !ok {
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
@@ -148,8 +156,9 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
+	reviews := reviewTally(m.reviews)
 	if m.received == 0 {
-		return nil
+		return reviews
 	}
-	return []evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}
+	return append([]evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}, reviews...)
 }

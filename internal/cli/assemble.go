@@ -125,7 +125,7 @@ func (e *env) scoreStep(ctx context.Context, a *assembly, o *stages.ScoreOptions
 	}
 	switch {
 	case o.Gold == "":
-		s := stages.OpenScoring{Scoring: scoring, Horizon: c.span(), Conflict: conflict}
+		s := stages.OpenScoring{Scoring: scoring, Horizon: c.span(), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(s)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
 	case o.Gold == inlineGold:
@@ -145,6 +145,9 @@ func aggregateStep(a *assembly, list []stage, i int, o *stages.AggregateOptions,
 	agg, err := o.Aggregation()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
+	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
 	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -173,11 +176,40 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
 	f, err := stages.NewMerge(agg)
 	return f, "put the partials of all partitions together", wrapUsage("%w", err)
+}
+
+// panelOf is the panel of the last of the stages; one that names none has that of the
+// stages before it.
+func panelOf(list []stage) ([]string, error) {
+	var panel []string
+	for _, s := range list {
+		var own []string
+		switch o := s.options.(type) {
+		case *stages.ScoreOptions:
+			own = o.Panel
+		case *stages.AggregateOptions:
+			own = o.Panel
+		case *stages.MergeOptions:
+			own = o.Panel
+		}
+		if own == nil {
+			continue
+		}
+		own = slices.Sorted(slices.Values(own))
+		if panel != nil && !slices.Equal(panel, own) {
+			return nil, evalstream.Usagef("panel: want the same judges in every stage, got %s after %s; name them once", strings.Join(own, ","), strings.Join(panel, ","))
+		}
+		panel = own
+	}
+	return panel, nil
 }
 
 func frozenBefore(list []stage) bool {

@@ -13,14 +13,14 @@ import (
 // eval is the ready pipelines: files in, a table or NDJSON out.
 func (e *env) eval() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "eval", Short: "evaluate files with a ready pipeline: retrieval, fewshot, agreement", GroupID: "ready",
+		Use: "eval", Short: "evaluate files with a ready pipeline: retrieval, fewshot, judge, agreement", GroupID: "ready",
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &saidError{evalstream.ExitUsage}
 		},
 	}
-	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalAgreement())
+	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
 	return cmd
 }
 
@@ -31,6 +31,7 @@ type ready struct {
 	aggregate stages.AggregateOptions
 	common    *common
 	output    string
+	review    string // edge of reviews; "" if they are counted only
 }
 
 func (r *ready) declareMap(fs *flag.FlagSet) {
@@ -123,6 +124,9 @@ func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	}
 	if slices.Contains(files, "-") && len(files) > 1 {
 		return evalstream.Usagef("want files or - (stdin), got both")
+	}
+	if sink, done, err = e.besideReviews(r.review, sink, done); err != nil {
+		return err
 	}
 	list := []stage{
 		{verb: "parse", name: "parse", options: &r.parse},

@@ -93,6 +93,7 @@ func columnsOf(s *section, groups []*group) []column {
 		{"units", func(r *row) int64 { return r.units }},
 		{"values", func(r *row) int64 { return r.values }},
 		{"missing", func(r *row) int64 { return r.missing }},
+		{"off panel", func(r *row) int64 { return r.offPanel }},
 		{"pending", func(r *row) int64 { return r.pending }},
 		{"unjudged", func(r *row) int64 { return r.unjudged }},
 	} {
