@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
 	"evalstream/stages/metric"
 )
@@ -49,7 +51,7 @@ type judgedVersion struct {
 	name     uint32
 	unit     string
 	slices   []evalstream.Slice // the prompt version
-	reviewed bool               // a review of it stands
+	reviewed uint64             // hash of the review that stands, 0 if none does
 }
 
 // vote is one slot.
@@ -185,8 +187,7 @@ func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion
 	s := j.scores.one()
 	s.Unit, s.Run, s.Dimension, s.Status, s.Settings = v.unit, u.mode, u.dimension, evalstream.Retracted, j.settings
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
-	if v.reviewed {
-		v.reviewed = false
+	if v.reviewed != 0 {
 		out.Emit(evalstream.Record{Body: &evalstream.Review{
 			Unit: v.unit, Dimension: u.dimension, SpanID: u.span, TripleID: u.triple, Mode: u.mode, Withdrawn: true,
 		}, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
@@ -289,9 +290,11 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	case d.Missing > 0 && (end || j.silent()):
 		why = evalstream.Missing
 	}
-	if why == evalstream.Settled && !v.reviewed {
+	said := j.hash(why)
+	if said == v.reviewed {
 		return
 	}
+	v.reviewed = said
 	r := &evalstream.Review{
 		Unit: v.unit, Dimension: u.dimension, SpanID: u.span, TripleID: u.triple, Mode: u.mode, PromptVersion: j.names.of(v.name),
 		Why: why, Decision: d.Vote.Literal(), Withdrawn: why == evalstream.Settled,
@@ -312,8 +315,22 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 			r.Verdicts = slices.Insert(r.Verdicts, i, evalstream.CoderValue{Coder: judge})
 		}
 	}
-	v.reviewed = why != evalstream.Settled
 	out.Emit(evalstream.Record{Body: r, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
+}
+
+// hash is a number for what a review says, 0 if it is settled.
+func (j *judged) hash(why evalstream.Why) uint64 {
+	if why == evalstream.Settled {
+		return 0
+	}
+	j.key = append(j.key[:0], byte(why))
+	for i := range j.ballots.Ballots {
+		if b := &j.ballots.Ballots[i]; b.Straight != metric.NoVote {
+			j.key = append(append(j.key, b.Judge...), 0, byte(b.Straight))
+			j.key = binary.AppendUvarint(j.key, uint64(j.reasons[i]))
+		}
+	}
+	return xxh3.Hash(j.key) | 1
 }
 
 // silent says that one of the panel, or any judge if there is none, was heard and gave
@@ -350,10 +367,9 @@ func (j *judged) finish(out *evalstream.Out) {
 
 func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 	for i := range u.versions {
-		if v := &u.versions[i]; !v.reviewed {
-			j.gather(u, v, nil)
-			j.review(&evalstream.Record{}, u, v, true, out)
-		}
+		v := &u.versions[i]
+		j.gather(u, v, nil)
+		j.review(&evalstream.Record{}, u, v, true, out)
 	}
 }
 
