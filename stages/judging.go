@@ -126,6 +126,9 @@ func (b *book) judgedSettings() *evalstream.Settings {
 // that chose what was shown first. By judge and judge2: D_agreement, the share of
 // units in which two judges gave the same verdict.
 func (b *book) readJudging(dst []*evalstream.Result, base evalstream.Result, v *view) ([]*evalstream.Result, error) {
+	if slices.ContainsFunc(base.By, func(s evalstream.Slice) bool { return s.Name == judgeField || s.Name == judgeField2 }) {
+		return dst, evalstream.Usagef("by %s: want fields of units; results by judge come anyway", judgeField)
+	}
 	base.Settings = b.judgedSettings()
 	hists := map[string][]metric.BallotCount{}
 	for id, units := range v.sum.ballots {

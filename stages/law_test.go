@@ -323,8 +323,8 @@ func TestOneDataflow(t *testing.T) {
 		{"fewshot", fewshotRecords, stages.Aggregation{By: [][]string{{"run"}, {"run", "relation"}, {"seed"}}, Windows: windows(t, "all", "2h"), Negative: "no_relation"}},
 		{"fewshot over seeds", fewshotRecords, stages.Aggregation{By: [][]string{{"run"}, {"relation"}}, Over: "seed", Negative: "no_relation"}},
 		{"ratings", ratingRecords, stages.Aggregation{By: [][]string{{}, {"mode"}}, Windows: windows(t, "all", "1h"), Level: metric.OrdinalLevel, Bootstrap: 50}},
-		{"verdicts", verdictRecords, stages.Aggregation{By: [][]string{{"mode"}, {"prompt_version", "ticker"}}, Windows: windows(t, "all", "1h"), Panel: []string{"c", "a", "b"}, Bootstrap: 20}},
-		{"verdicts of an even panel", verdictRecords, stages.Aggregation{Panel: []string{"a", "b", "c", "human"}, Bootstrap: 20, MaxGroups: 1}},
+		{"verdicts", verdictRecords, stages.Aggregation{By: [][]string{{"mode"}, {"ticker"}}, Windows: windows(t, "all", "2h"), Panel: []string{"c", "a", "b"}, Intervals: []string{"wilson"}}},
+		{"verdicts of an even panel", verdictRecords, stages.Aggregation{By: [][]string{{"run"}, {"prompt_version"}}, Intervals: []string{"poisson_bootstrap"}, Panel: []string{"a", "b", "c", "human"}, Bootstrap: 20, MaxGroups: 1}},
 		{"verdicts without a panel", verdictRecords, stages.Aggregation{By: [][]string{{}, {"dimension"}}, Bootstrap: 20}},
 	}
 	for _, f := range families {

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,6 +42,11 @@ func (e *env) evalJudge() *cobra.Command {
 			"  D_agreement         share of units in which the two gave the same verdict",
 		Example: "  evalstream eval judge --panel judge-a,judge-b,judge-c --review review.ndjson testdata/judge/verdicts.ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, by := range r.aggregate.By {
+				if slices.Contains(strings.Split(by, ","), "judge") {
+					return evalstream.Usagef("by %q: want fields of units, got judge; results by judge come anyway", by)
+				}
+			}
 			if len(r.aggregate.By) == 0 {
 				r.aggregate.By = []string{"mode"}
 			}
