@@ -61,7 +61,7 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
 			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
 			units:    map[string]*openUnit{}, watermark: evalstream.NoTime,
-			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts, units: map[string]*judgedUnit{}},
+			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/zeebo/xxh3"
 
@@ -21,15 +22,15 @@ const judgingSettings = "verdicts by judge"
 // unit, unless the same judge has one of that version; where no verdict names a
 // version, there is one unit without. A slot is a (judge, prompt version, swap).
 //
-// It costs about 250 bytes a unit and 56 a verdict.
+// It costs about 150 bytes and its ids twice a unit, and 40 bytes a verdict.
 type judged struct {
 	panel    metric.Panel
 	conflict Conflict
 	settings *evalstream.Settings
-	units    map[string]*judgedUnit
-	order    []*judgedUnit // in which they came, for a reproducible sweep
-	names    names
-	tally    evalstream.Tally
+	judgedState
+	names   names
+	prompts map[uint32][]evalstream.Slice // by prompt version: the field of its name
+	tally   evalstream.Tally
 
 	scores  lent[evalstream.Score]
 	values  lent[evalstream.CoderValue]
@@ -38,30 +39,42 @@ type judged struct {
 	key     []byte
 }
 
+// judgedState is what grows with the units.
+type judgedState struct {
+	index    []uint32 // unit + 1, by hash; 0 is free
+	units    column[judgedUnit]
+	versions column[judgedVersion]
+	votes    column[vote]
+	slices   [][]evalstream.Slice // of votes; the first is none
+	arena    arena
+}
+
 type judgedUnit struct {
-	key                           string
-	span, mode, triple, dimension string
-	votes                         []vote // by judge, swap and version
-	versions                      []judgedVersion
-	seen                          evalstream.Time
+	hash            [2]uint64
+	span, triple    string
+	mode, dimension uint32
+	votes           uint32 // vote + 1, by judge, swap and version
+	versions        uint32 // version + 1, in the order in which they came
+	seen            evalstream.Time
 }
 
 // judgedVersion is a unit as it is known outside.
 type judgedVersion struct {
-	name     uint32
 	unit     string
-	slices   []evalstream.Slice // the prompt version
-	reviewed uint64             // hash of the review that stands, 0 if none does
+	reviewed uint64 // hash of the review that stands, 0 if none does
+	name     uint32
+	next     uint32 // version + 1
 }
 
 // vote is one slot.
 type vote struct {
 	judge, version, reason uint32
+	slices                 uint32
+	next                   uint32 // vote + 1
 	vote                   metric.Vote
 	swap                   bool
 	revision               int64
 	time                   evalstream.Time
-	slices                 []evalstream.Slice
 }
 
 // begin ends the life of what the last call emitted.
@@ -84,9 +97,9 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 	if value == metric.MissingVote {
 		n.reason = j.names.id(b.Reason)
 	}
-	i, held := j.find(u.votes, &n)
-	if held {
-		old := &u.votes[i]
+	link := j.find(u, &n)
+	if at := *link; at != 0 && j.compare(j.votes.at(at-1), &n) == 0 {
+		old := j.votes.at(at - 1)
 		same := old.vote == n.vote && old.reason == n.reason
 		if j.conflict == Refuse && !same {
 			return conflict(b)
@@ -96,45 +109,95 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 			return nil
 		}
 		old.revision = b.Revision
-		if same && old.time == n.time && slices.Equal(old.slices, b.Slices) {
+		if same && old.time == n.time && slices.Equal(j.slicesOf(old), b.Slices) {
 			return nil
 		}
-		n.slices = cloneSlices(b.Slices)
+		n.next, n.slices = old.next, old.slices
+		j.setSlices(&n, b.Slices)
 		*old = n
 	} else {
-		n.slices = cloneSlices(b.Slices)
-		u.votes = slices.Insert(u.votes, i, n)
+		n.next = at
+		j.setSlices(&n, b.Slices)
+		j.votes.push(n)
+		*link = uint32(j.votes.len())
 	}
 	u.seen = max(u.seen, rec.Time)
 	j.sayVersions(rec, u, &n, out)
 	return nil
 }
 
+// unit is the state of a verdict's unit, made empty if it is new.
 func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 	j.key = j.key[:0]
 	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
 		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
 	}
-	u := j.units[string(j.key)]
-	if u == nil {
-		u = &judgedUnit{
-			key: string(j.key), span: strings.Clone(b.SpanID), mode: j.names.keep(b.Mode), triple: strings.Clone(b.TripleID),
-			dimension: j.names.keep(b.Dimension), votes: make([]vote, 0, max(1, len(j.panel))), seen: evalstream.NoTime,
-		}
-		j.units[u.key] = u
-		j.order = append(j.order, u)
+	h := xxh3.Hash128(j.key)
+	hash := [2]uint64{h.Lo, h.Hi}
+	if 4*(j.units.len()+1) > 3*len(j.index) {
+		j.grow()
 	}
-	return u
+	mask := uint64(len(j.index) - 1)
+	i := hash[0] & mask
+	for ; j.index[i] != 0; i = (i + 1) & mask {
+		if u := j.units.at(j.index[i] - 1); u.hash == hash {
+			return u
+		}
+	}
+	j.units.push(judgedUnit{
+		hash: hash, span: j.arena.keep(b.SpanID), triple: j.arena.keep(b.TripleID),
+		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
+	})
+	j.index[i] = uint32(j.units.len())
+	return j.units.at(j.index[i] - 1)
 }
 
-// find is the place of n's slot among votes, which are few.
-func (j *judged) find(votes []vote, n *vote) (at int, held bool) {
-	for at := range votes {
-		if c := j.compare(&votes[at], n); c >= 0 {
-			return at, c == 0
-		}
+// grow makes the index large enough for one unit more.
+func (j *judgedState) grow() {
+	size := max(64, len(j.index))
+	for 4*(j.units.len()+1) > 3*size {
+		size *= 2
 	}
-	return len(votes), false
+	j.index = make([]uint32, size)
+	mask := uint64(len(j.index) - 1)
+	for n := range uint32(j.units.len()) {
+		i := j.units.at(n).hash[0] & mask
+		for j.index[i] != 0 {
+			i = (i + 1) & mask
+		}
+		j.index[i] = n + 1
+	}
+}
+
+func (j *judgedState) slicesOf(n *vote) []evalstream.Slice {
+	if n.slices == 0 {
+		return nil
+	}
+	return j.slices[n.slices-1]
+}
+
+// setSlices keeps the fields of a vote, in the place that it has if it has one.
+func (j *judgedState) setSlices(n *vote, fields []evalstream.Slice) {
+	switch {
+	case n.slices != 0:
+		j.slices[n.slices-1] = cloneSlices(fields)
+	case len(fields) > 0:
+		j.slices = append(j.slices, cloneSlices(fields))
+		n.slices = uint32(len(j.slices))
+	}
+}
+
+// find is the link to n's slot, or to where it belongs.
+func (j *judged) find(u *judgedUnit, n *vote) *uint32 {
+	link := &u.votes
+	for *link != 0 {
+		v := j.votes.at(*link - 1)
+		if j.compare(v, n) >= 0 {
+			break
+		}
+		link = &v.next
+	}
+	return link
 }
 
 func (j *judged) compare(a, b *vote) int {
@@ -147,94 +210,119 @@ func (j *judged) compare(a, b *vote) int {
 		}
 		return 1
 	}
+	if a.version == b.version {
+		return 0
+	}
 	return cmp.Compare(j.names.of(a.version), j.names.of(b.version))
 }
 
 // sayVersions says what the unit is now in each prompt version that the vote is an
 // answer to.
 func (j *judged) sayVersions(rec *evalstream.Record, u *judgedUnit, n *vote, out *evalstream.Out) {
-	i := slices.IndexFunc(u.versions, func(v judgedVersion) bool { return v.name == n.version })
-	if i < 0 && (n.version != anyVersion || len(u.versions) == 0) {
-		if len(u.versions) == 1 && u.versions[0].name == anyVersion {
-			j.retract(rec, u, &u.versions[0], out)
-			u.versions = u.versions[:0]
+	if first := u.versions; first != 0 && n.version != anyVersion {
+		if v := j.versions.at(first - 1); v.name == anyVersion {
+			j.retract(rec, u, v, out)
+			u.versions = 0
 		}
-		i = len(u.versions)
-		u.versions = append(u.versions, j.version(u, n.version))
 	}
-	if i >= 0 {
-		j.say(rec, u, &u.versions[i], out)
+	link := &u.versions
+	for ; *link != 0; link = &j.versions.at(*link - 1).next {
+		v := j.versions.at(*link - 1)
+		if n.version == anyVersion {
+			j.say(rec, u, v, out)
+		} else if v.name == n.version {
+			j.say(rec, u, v, out)
+			return
+		}
+	}
+	if n.version == anyVersion && u.versions != 0 {
 		return
 	}
-	for i := range u.versions {
-		j.say(rec, u, &u.versions[i], out)
-	}
+	j.versions.push(j.version(u, n.version))
+	*link = uint32(j.versions.len())
+	j.say(rec, u, j.versions.at(*link-1), out)
 }
 
 func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
-	v := judgedVersion{name: name}
-	b := evalstream.Verdict{SpanID: u.span, Mode: u.mode, TripleID: u.triple, Dimension: u.dimension, PromptVersion: j.names.of(name)}
-	v.unit = string(b.AppendUnit(nil))
-	if b.PromptVersion != "" {
-		v.slices = []evalstream.Slice{{Name: "prompt_version", Value: j.names.keep(string(evalstream.AppendString(nil, b.PromptVersion)))}}
+	b := evalstream.Verdict{
+		SpanID: u.span, Mode: j.names.of(u.mode), TripleID: u.triple, Dimension: j.names.of(u.dimension), PromptVersion: j.names.of(name),
 	}
-	return v
+	j.key = b.AppendUnit(j.key[:0])
+	if name != anyVersion && j.prompts[name] == nil {
+		if j.prompts == nil {
+			j.prompts = make(map[uint32][]evalstream.Slice)
+		}
+		j.prompts[name] = []evalstream.Slice{{Name: "prompt_version", Value: string(evalstream.AppendString(nil, b.PromptVersion))}}
+	}
+	return judgedVersion{name: name, unit: j.arena.keep(viewOf(j.key))}
+}
+
+// score is an empty score of a unit.
+func (j *judged) score(u *judgedUnit, v *judgedVersion) *evalstream.Score {
+	s := j.scores.one()
+	s.Unit, s.Run, s.Dimension, s.Settings = v.unit, j.names.of(u.mode), j.names.of(u.dimension), j.settings
+	return s
 }
 
 // retract takes back the unit without prompt version: its verdicts now count in the
 // versions that others name.
 func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.scores.one()
-	s.Unit, s.Run, s.Dimension, s.Status, s.Settings = v.unit, u.mode, u.dimension, evalstream.Retracted, j.settings
+	s := j.score(u, v)
+	s.Status = evalstream.Retracted
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	if v.reviewed != 0 {
 		out.Emit(evalstream.Record{Body: &evalstream.Review{
-			Unit: v.unit, Dimension: u.dimension, SpanID: u.span, TripleID: u.triple, Mode: u.mode, Withdrawn: true,
+			Unit: v.unit, Dimension: s.Dimension, SpanID: u.span, TripleID: u.triple, Mode: s.Run, Withdrawn: true,
 		}, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	}
 }
 
 // say emits the score of one version, and its review if it has one or had one.
 func (j *judged) say(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.scores.one()
-	s.Unit, s.Run, s.Dimension, s.Settings, s.Slices = v.unit, u.mode, u.dimension, j.settings, v.slices
+	s := j.score(u, v)
+	if v.name != anyVersion {
+		s.Slices = j.prompts[v.name]
+	}
 	at := j.gather(u, v, s)
+	s.Ratings, s.Swapped = j.lists()
 	out.Emit(evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq})
 	j.review(rec, u, v, false, out)
 }
 
-// gather collects the verdicts that are answers to one version, as ballots and, where s
-// is not nil, as what s carries: each slice field comes from the first verdict, by judge
-// and swap, that has it. It returns the least time.
+// gather collects the verdicts that are answers to one version as ballots and, where s
+// is not nil, their slice fields: each comes from the first verdict, by judge and swap,
+// that has it. It returns the least time.
 func (j *judged) gather(u *judgedUnit, v *judgedVersion, s *evalstream.Score) evalstream.Time {
 	at := evalstream.NoTime
-	j.ballots.Dimension, j.ballots.Ballots, j.reasons = u.dimension, j.ballots.Ballots[:0], j.reasons[:0]
-	for i := 0; i < len(u.votes); {
-		pick := -1 // of the votes of one judge and order, the one of the version
-		from := &u.votes[i]
-		for ; i < len(u.votes) && u.votes[i].judge == from.judge && u.votes[i].swap == from.swap; i++ {
-			if n := u.votes[i].version; n == v.name || n == anyVersion && pick < 0 {
-				pick = i
+	j.ballots.Dimension, j.ballots.Ballots, j.reasons = j.names.of(u.dimension), j.ballots.Ballots[:0], j.reasons[:0]
+	for i := u.votes; i != 0; {
+		first := j.votes.at(i - 1)
+		var pick *vote // of the votes of one judge and order, the one of the version
+		for i != 0 {
+			n := j.votes.at(i - 1)
+			if n.judge != first.judge || n.swap != first.swap {
+				break
 			}
+			if n.version == v.name || n.version == anyVersion && pick == nil {
+				pick = n
+			}
+			i = n.next
 		}
-		if pick < 0 {
+		if pick == nil {
 			continue
 		}
-		n := &u.votes[pick]
-		j.add(n)
-		if at == evalstream.NoTime || n.time != evalstream.NoTime && n.time < at {
-			at = n.time
+		j.add(pick)
+		if at == evalstream.NoTime || pick.time != evalstream.NoTime && pick.time < at {
+			at = pick.time
 		}
-		if s != nil {
-			for _, sl := range n.slices {
-				if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
-					s.Slices = append(slices.Clip(s.Slices), sl)
-				}
+		if s == nil {
+			continue
+		}
+		for _, sl := range j.slicesOf(pick) {
+			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
+				s.Slices = append(slices.Clip(s.Slices), sl)
 			}
 		}
-	}
-	if s != nil {
-		s.Ratings, s.Swapped = j.lists()
 	}
 	return at
 }
@@ -258,25 +346,31 @@ func (j *judged) add(n *vote) {
 
 // lists is the ballots as a score carries them.
 func (j *judged) lists() (straight, swapped []evalstream.CoderValue) {
-	list := func(of func(b *metric.Ballot) metric.Vote) []evalstream.CoderValue {
-		n := 0
-		for i := range j.ballots.Ballots {
-			if of(&j.ballots.Ballots[i]) != metric.NoVote {
-				n++
-			}
+	n, m := 0, 0
+	for i := range j.ballots.Ballots {
+		if j.ballots.Ballots[i].Straight != metric.NoVote {
+			n++
 		}
-		if n == 0 {
-			return nil
+		if j.ballots.Ballots[i].Swapped != metric.NoVote {
+			m++
 		}
-		values := j.values.take(n)[:0]
-		for i := range j.ballots.Ballots {
-			if b := &j.ballots.Ballots[i]; of(b) != metric.NoVote {
-				values = append(values, evalstream.CoderValue{Coder: b.Judge, Value: of(b).Literal()})
-			}
-		}
-		return values
 	}
-	return list(func(b *metric.Ballot) metric.Vote { return b.Straight }), list(func(b *metric.Ballot) metric.Vote { return b.Swapped })
+	if n > 0 {
+		straight = j.values.take(n)[:0]
+	}
+	if m > 0 {
+		swapped = j.values.take(m)[:0]
+	}
+	for i := range j.ballots.Ballots {
+		b := &j.ballots.Ballots[i]
+		if b.Straight != metric.NoVote {
+			straight = append(straight, evalstream.CoderValue{Coder: b.Judge, Value: b.Straight.Literal()})
+		}
+		if b.Swapped != metric.NoVote {
+			swapped = append(swapped, evalstream.CoderValue{Coder: b.Judge, Value: b.Swapped.Literal()})
+		}
+	}
+	return straight, swapped
 }
 
 // review says whether a person should see the unit whose ballots were gathered last.
@@ -296,7 +390,7 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	}
 	v.reviewed = said
 	r := &evalstream.Review{
-		Unit: v.unit, Dimension: u.dimension, SpanID: u.span, TripleID: u.triple, Mode: u.mode, PromptVersion: j.names.of(v.name),
+		Unit: v.unit, Dimension: j.ballots.Dimension, SpanID: u.span, TripleID: u.triple, Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
 		Why: why, Decision: d.Vote.Literal(), Withdrawn: why == evalstream.Settled,
 	}
 	for i := range j.ballots.Ballots {
@@ -343,56 +437,91 @@ func (j *judged) silent() bool {
 
 // sweep forgets units that were last seen before limit: nobody can come any more.
 func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
-	kept := j.order[:0]
-	for _, u := range j.order {
+	old := j.judgedState
+	j.judgedState = judgedState{}
+	for n := range uint32(old.units.len()) {
+		u := *old.units.at(n)
 		if u.seen == evalstream.NoTime || u.seen >= limit {
-			kept = append(kept, u)
+			j.keep(&old, u)
 			continue
 		}
-		j.end(u, out)
-		j.tally = addVotes(j.tally, u)
-		delete(j.units, u.key)
+		kept := j.judgedState
+		j.judgedState = old
+		j.end(&u, out)
+		j.tally = j.held(j.tally, &u)
+		j.judgedState = kept
 	}
-	clear(j.order[len(kept):])
-	j.order = kept
+	j.grow()
 }
 
-// finish asks for reviews of the units in which a judge was never heard.
-func (j *judged) finish(out *evalstream.Out) {
-	slices.SortFunc(j.order, func(a, b *judgedUnit) int { return cmp.Compare(a.key, b.key) })
-	for _, u := range j.order {
-		j.end(u, out)
+// keep copies a unit from a state that is given up.
+func (j *judgedState) keep(old *judgedState, u judgedUnit) {
+	u.span, u.triple = j.arena.keep(u.span), j.arena.keep(u.triple)
+	votes, versions := u.votes, u.versions
+	u.votes, u.versions = 0, 0
+	for link := &u.votes; votes != 0; link = &j.votes.at(*link - 1).next {
+		v := *old.votes.at(votes - 1)
+		votes, v.next = v.next, 0
+		if v.slices != 0 {
+			j.slices = append(j.slices, old.slicesOf(&v))
+			v.slices = uint32(len(j.slices))
+		}
+		j.votes.push(v)
+		*link = uint32(j.votes.len())
 	}
+	for link := &u.versions; versions != 0; link = &j.versions.at(*link - 1).next {
+		v := *old.versions.at(versions - 1)
+		versions, v.next = v.next, 0
+		v.unit = j.arena.keep(v.unit)
+		j.versions.push(v)
+		*link = uint32(j.versions.len())
+	}
+	j.units.push(u)
+}
+
+// finish asks for reviews of the units in which a judge was never heard, by unit.
+func (j *judged) finish(out *evalstream.Out) {
+	from := len(out.Records)
+	for n := range uint32(j.units.len()) {
+		j.end(j.units.at(n), out)
+	}
+	sortByKey(out.Records[from:])
 }
 
 func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
-	for i := range u.versions {
-		v := &u.versions[i]
+	for i := u.versions; i != 0; {
+		v := j.versions.at(i - 1)
 		j.gather(u, v, nil)
 		j.review(&evalstream.Record{}, u, v, true, out)
+		i = v.next
 	}
 }
 
 // tallied is the verdicts that were received and where they are.
 func (j *judged) tallied() evalstream.Tally {
 	t := j.tally
-	for _, u := range j.units {
-		t = addVotes(t, u)
+	for n := range uint32(j.units.len()) {
+		t = j.held(t, j.units.at(n))
 	}
 	return t
 }
 
-func addVotes(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
-	for i := range u.votes {
+func (j *judgedState) held(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
+	for i := u.votes; i != 0; {
+		n := j.votes.at(i - 1)
 		t.Held++
-		if u.votes[i].vote.Cast() {
+		if n.vote.Cast() {
 			t.Of[evalstream.Scored]++
 		} else {
 			t.Of[evalstream.Unjudged]++
 		}
+		i = n.next
 	}
 	return t
 }
+
+// viewOf is b as a string that shares its memory.
+func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // names numbers strings that repeat, from 1 on; 0 is "".
 type names struct {
