@@ -20,7 +20,8 @@ type cell struct {
 	sums      []evalstream.Nano // retrieval: one a measure
 	relations []metric.PRF      // few-shot: by relation number
 	patterns  metric.Histogram  // agreement
-	ballots   map[uint32]int64  // judging: units by number of their ballots
+	few       []int64           // judging: units by number of their ballots, up to fewBallots
+	ballots   map[uint32]int64  // and from there on
 }
 
 // empty says that nothing is in the cell.
@@ -94,9 +95,7 @@ func (c *cell) merge(o *cell, sign int64) {
 			q.Correct += sign * p.Correct
 		}
 	}
-	for id, units := range o.ballots {
-		c.vote(id, sign*units)
-	}
+	o.allBallots(func(id uint32, units int64) { c.vote(id, sign*units) })
 	if sign > 0 {
 		c.patterns.Merge(&o.patterns)
 	} else {
@@ -123,9 +122,9 @@ func (b *book) pack(c *cell) evalstream.Cell {
 			out.Counts = append(out.Counts, evalstream.Count{Name: pattern, N: []int64{units}})
 		}
 	case judging:
-		for id, units := range c.ballots {
+		c.allBallots(func(id uint32, units int64) {
 			out.Counts = append(out.Counts, evalstream.Count{Name: b.ballots.name(id), N: []int64{units}})
-		}
+		})
 	}
 	slices.SortFunc(out.Counts, func(x, y evalstream.Count) int { return compareText(x.Name, y.Name) })
 	return out

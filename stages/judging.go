@@ -68,6 +68,13 @@ func compareCoders(a, b []evalstream.CoderValue) int {
 
 // vote adds sign units with the ballots of a number, or takes them back.
 func (c *cell) vote(ballots uint32, sign int64) {
+	if ballots < fewBallots {
+		for int(ballots) >= len(c.few) {
+			c.few = append(c.few, make([]int64, max(8, len(c.few)))...)
+		}
+		c.few[ballots] += sign
+		return
+	}
 	if c.ballots == nil {
 		c.ballots = make(map[uint32]int64)
 	}
@@ -75,6 +82,22 @@ func (c *cell) vote(ballots uint32, sign int64) {
 		c.ballots[ballots] = n
 	} else {
 		delete(c.ballots, ballots)
+	}
+}
+
+// fewBallots is how many numbers a cell counts in a list; those that come first are
+// the most frequent ones.
+const fewBallots = 256
+
+// allBallots calls f for each number that units have, and how many do.
+func (c *cell) allBallots(f func(id uint32, units int64)) {
+	for id, units := range c.few {
+		if units != 0 {
+			f(uint32(id), units)
+		}
+	}
+	for id, units := range c.ballots {
+		f(id, units)
 	}
 }
 
@@ -131,10 +154,10 @@ func (b *book) readJudging(dst []*evalstream.Result, base evalstream.Result, v *
 	}
 	base.Settings = b.judgedSettings()
 	hists := map[string][]metric.BallotCount{}
-	for id, units := range v.sum.ballots {
+	v.sum.allBallots(func(id uint32, units int64) {
 		p := b.ballotsOf(id)
 		hists[p.Dimension] = append(hists[p.Dimension], metric.BallotCount{Ballots: p, Units: units})
-	}
+	})
 	for _, dimension := range slices.Sorted(maps.Keys(hists)) {
 		var err error
 		hist := hists[dimension]

@@ -80,8 +80,9 @@ func (s *results) Write(_ context.Context, recs []evalstream.Record) error {
 			if s.reviews == nil {
 				s.reviews = map[string]evalstream.Review{}
 			}
-			key := string(b.AppendKey(nil))
-			if s.reviews[key] = *b; b.Withdrawn {
+			key, kept := string(b.AppendKey(nil)), *b
+			kept.Verdicts = slices.Clone(b.Verdicts)
+			if s.reviews[key] = kept; b.Withdrawn {
 				delete(s.reviews, key)
 			}
 		}

@@ -32,7 +32,11 @@ type judged struct {
 	prompts map[uint32][]evalstream.Slice // by prompt version: the field of its name
 	tally   evalstream.Tally
 
+	last   uint32 // unit + 1 of the last verdict: those of one unit often come together
+	prompt uint32 // version of the last verdict
+
 	scores  lent[evalstream.Score]
+	reviews lent[evalstream.Review]
 	values  lent[evalstream.CoderValue]
 	ballots metric.Ballots
 	reasons []uint32 // of the ballots' straight votes
@@ -80,6 +84,7 @@ type vote struct {
 // begin ends the life of what the last call emitted.
 func (j *judged) begin() {
 	j.scores.reset()
+	j.reviews.reset()
 	j.values.reset()
 }
 
@@ -91,7 +96,7 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 	}
 	u := j.unit(b)
 	n := vote{
-		judge: j.names.id(b.Judge), version: j.names.id(b.PromptVersion), vote: value, swap: b.Swap,
+		judge: j.names.id(b.Judge), version: j.versionOf(b.PromptVersion), vote: value, swap: b.Swap,
 		revision: b.Revision, time: rec.Time,
 	}
 	if value == metric.MissingVote {
@@ -128,6 +133,12 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 
 // unit is the state of a verdict's unit, made empty if it is new.
 func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
+	if j.last != 0 {
+		u := j.units.at(j.last - 1)
+		if u.triple == b.TripleID && u.span == b.SpanID && j.names.of(u.dimension) == b.Dimension && j.names.of(u.mode) == b.Mode {
+			return u
+		}
+	}
 	j.key = j.key[:0]
 	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
 		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
@@ -141,6 +152,7 @@ func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 	i := hash[0] & mask
 	for ; j.index[i] != 0; i = (i + 1) & mask {
 		if u := j.units.at(j.index[i] - 1); u.hash == hash {
+			j.last = j.index[i]
 			return u
 		}
 	}
@@ -149,7 +161,15 @@ func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
 	})
 	j.index[i] = uint32(j.units.len())
-	return j.units.at(j.index[i] - 1)
+	j.last = j.index[i]
+	return j.units.at(j.last - 1)
+}
+
+func (j *judged) versionOf(prompt string) uint32 {
+	if j.names.of(j.prompt) != prompt {
+		j.prompt = j.names.id(prompt)
+	}
+	return j.prompt
 }
 
 // grow makes the index large enough for one unit more.
@@ -389,9 +409,11 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 		return
 	}
 	v.reviewed = said
-	r := &evalstream.Review{
+	r := j.reviews.one()
+	*r = evalstream.Review{
 		Unit: v.unit, Dimension: j.ballots.Dimension, SpanID: u.span, TripleID: u.triple, Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
 		Why: why, Decision: d.Vote.Literal(), Withdrawn: why == evalstream.Settled,
+		Verdicts: j.values.take(len(j.ballots.Ballots) + len(j.panel))[:0],
 	}
 	for i := range j.ballots.Ballots {
 		b := &j.ballots.Ballots[i]
@@ -438,7 +460,7 @@ func (j *judged) silent() bool {
 // sweep forgets units that were last seen before limit: nobody can come any more.
 func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 	old := j.judgedState
-	j.judgedState = judgedState{}
+	j.judgedState, j.last = judgedState{}, 0
 	for n := range uint32(old.units.len()) {
 		u := *old.units.at(n)
 		if u.seen == evalstream.NoTime || u.seen >= limit {
