@@ -45,7 +45,7 @@ type judged struct {
 
 // judgedState is what grows with the units.
 type judgedState struct {
-	index    []uint32 // unit + 1, by hash; 0 is free
+	index    []uint64 // hash, and unit + 1, by hash; 0 is free
 	units    column[judgedUnit]
 	versions column[judgedVersion]
 	votes    column[vote]
@@ -148,20 +148,21 @@ func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 	if 4*(j.units.len()+1) > 3*len(j.index) {
 		j.grow()
 	}
-	mask := uint64(len(j.index) - 1)
-	i := hash[0] & mask
+	mask := uint32(len(j.index) - 1)
+	tag := hash[0] << 32
+	i := uint32(hash[0]) & mask
 	for ; j.index[i] != 0; i = (i + 1) & mask {
-		if u := j.units.at(j.index[i] - 1); u.hash == hash {
-			j.last = j.index[i]
-			return u
+		if at := uint32(j.index[i]); tag == j.index[i]&^(1<<32-1) && j.units.at(at-1).hash == hash {
+			j.last = at
+			return j.units.at(at - 1)
 		}
 	}
 	j.units.push(judgedUnit{
 		hash: hash, span: j.arena.keep(b.SpanID), triple: j.arena.keep(b.TripleID),
 		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
 	})
-	j.index[i] = uint32(j.units.len())
-	j.last = j.index[i]
+	j.last = uint32(j.units.len())
+	j.index[i] = tag | uint64(j.last)
 	return j.units.at(j.last - 1)
 }
 
@@ -172,21 +173,24 @@ func (j *judged) versionOf(prompt string) uint32 {
 	return j.prompt
 }
 
-// grow makes the index large enough for one unit more.
+// grow makes room for one unit more. The hashes stand in the index, so no unit is read.
 func (j *judgedState) grow() {
-	size := max(64, len(j.index))
-	for 4*(j.units.len()+1) > 3*size {
-		size *= 2
-	}
-	j.index = make([]uint32, size)
-	mask := uint64(len(j.index) - 1)
-	for n := range uint32(j.units.len()) {
-		i := j.units.at(n).hash[0] & mask
-		for j.index[i] != 0 {
-			i = (i + 1) & mask
+	old := j.index
+	j.index = make([]uint64, max(64, 2*len(old)))
+	for _, slot := range old {
+		if slot != 0 {
+			j.place(slot)
 		}
-		j.index[i] = n + 1
 	}
+}
+
+func (j *judgedState) place(slot uint64) {
+	mask := uint32(len(j.index) - 1)
+	i := uint32(slot>>32) & mask
+	for j.index[i] != 0 {
+		i = (i + 1) & mask
+	}
+	j.index[i] = slot
 }
 
 func (j *judgedState) slicesOf(n *vote) []evalstream.Slice {
@@ -473,7 +477,6 @@ func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 		j.tally = j.held(j.tally, &u)
 		j.judgedState = kept
 	}
-	j.grow()
 }
 
 // keep copies a unit from a state that is given up.
@@ -499,6 +502,10 @@ func (j *judgedState) keep(old *judgedState, u judgedUnit) {
 		*link = uint32(j.versions.len())
 	}
 	j.units.push(u)
+	if 4*j.units.len() > 3*len(j.index) {
+		j.grow()
+	}
+	j.place(u.hash[0]<<32 | uint64(j.units.len()))
 }
 
 // finish asks for reviews of the units in which a judge was never heard, by unit.

@@ -185,28 +185,41 @@ func TestVerdictsAreForgotten(t *testing.T) {
 	_, _, stage := judgeStage(t, stages.OpenScoring{Panel: []string{"a", "b"}, Horizon: time.Hour})
 	from, _ := evalstream.TimeOf(begin)
 	var out evalstream.Out
+	var got []string
 	process := func(b *evalstream.Verdict, at evalstream.Time) {
 		t.Helper()
 		if err := stage.Process(t.Context(), []evalstream.Record{{Body: b, Time: at}}, &out); err != nil {
 			t.Fatal(err)
 		}
+		got = append(got, said(&out)...)
+		out.Reset()
 	}
 	process(judgeOne("a", "1"), from)
+	young := func(b *evalstream.Verdict) { b.SpanID = "young" }
+	process(judgeOne("a", "1", young, swapped, func(b *evalstream.Verdict) {
+		b.Slices = []evalstream.Slice{{Name: "x", Value: "1"}}
+	}), from+evalstream.Time(90*time.Minute))
 	if err := stage.(evalstream.Timed).Advance(t.Context(), from+evalstream.Time(2*time.Hour), &out); err != nil {
 		t.Fatal(err)
 	}
+	got = append(got, said(&out)...)
+	out.Reset()
+	process(judgeOne("a", "0", young), from+evalstream.Time(2*time.Hour)) // what is young is still known
 	process(judgeOne("b", "1"), from)
-	got := said(&out)
-	want := []string{"scored " + u + ": a=1", "review " + u + ": missing a=1 b=-"}
-	if len(got) != 3 || !strings.HasPrefix(got[2], "reject late: ") {
+	const y = `["young","m","","d",""]`
+	want := []string{
+		"scored " + u + ": a=1", "scored " + y + ":  swapped a=1 x:1", "review " + u + ": missing a=1 b=-",
+		"scored " + y + ": a=0 swapped a=1 x:1",
+	}
+	if len(got) != 5 || !strings.HasPrefix(got[4], "reject late: ") {
 		t.Fatalf("got %q, want a late reject at the end", got)
 	}
-	if diff := cmp.Diff(want, got[:2]); diff != "" {
+	if diff := cmp.Diff(want, got[:4]); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	for _, tally := range stage.(evalstream.Tallied).Tallies() {
-		if !tally.Balanced() || tally.Held != 1 || tally.Late != 1 {
-			t.Errorf("got %+v, want 1 held and 1 late", tally)
+		if !tally.Balanced() || tally.Held != 3 || tally.Late != 1 {
+			t.Errorf("got %+v, want 3 held and 1 late", tally)
 		}
 	}
 }
