@@ -77,17 +77,19 @@ const (
 	statuses
 )
 
-var statusNames = [statuses]string{"scored", "pending", "unjudged", "waiting", "expired", "retracted"}
+func statusNames() [statuses]string {
+	return [statuses]string{"scored", "pending", "unjudged", "waiting", "expired", "retracted"}
+}
 
 // Statuses lists the statuses in the order of their values.
 func Statuses() []Status { return []Status{Scored, Pending, Unjudged, Waiting, Expired, Retracted} }
 
 // String is the status's name on the wire.
-func (s Status) String() string { return statusNames[s] }
+func (s Status) String() string { return statusNames()[s] }
 
 // ParseStatus is the inverse of String.
 func ParseStatus(name string) (Status, bool) {
-	for i, n := range statusNames {
+	for i, n := range statusNames() {
 		if n == name {
 			return Status(i), true
 		}
@@ -221,11 +223,26 @@ type Rejected struct {
 	Line   []byte // the record's bytes as read
 }
 
-func (*Run) Kind() string        { return "run" }
-func (*Qrel) Kind() string       { return "qrel" }
+// Kind is "run".
+func (*Run) Kind() string { return "run" }
+
+// Kind is "qrel".
+func (*Qrel) Kind() string { return "qrel" }
+
+// Kind is "prediction".
 func (*Prediction) Kind() string { return "prediction" }
-func (*Rating) Kind() string     { return "rating" }
-func (*Score) Kind() string      { return "score" }
-func (*Result) Kind() string     { return "result" }
-func (*Partial) Kind() string    { return "partial" }
-func (*Rejected) Kind() string   { return "reject" }
+
+// Kind is "rating".
+func (*Rating) Kind() string { return "rating" }
+
+// Kind is "score".
+func (*Score) Kind() string { return "score" }
+
+// Kind is "result".
+func (*Result) Kind() string { return "result" }
+
+// Kind is "partial".
+func (*Partial) Kind() string { return "partial" }
+
+// Kind is "reject".
+func (*Rejected) Kind() string { return "reject" }

@@ -23,6 +23,9 @@ type Job struct {
 	Workers int
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
+	// IdleTimeout leaves a partition that has given nothing for so long out of the
+	// watermark of all; 0: none is left out.
+	IdleTimeout time.Duration
 	// Partitions is how many partitions the source has; 0 is 1.
 	Partitions int32
 	// FailFast ends the job at the first reject.
@@ -93,6 +96,8 @@ type runner struct {
 	back   []Step // one instance a partition
 	gather []Step // one instance
 
+	started time.Time
+
 	readMu   sync.Mutex
 	last     map[int32]Seq   // greatest Seq handed out, a partition
 	index    map[int32]int64 // blocks handed out, a partition
@@ -112,7 +117,7 @@ type runner struct {
 
 func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	r := &runner{
-		job: j, cancel: cancel,
+		job: j, cancel: cancel, started: time.Now(),
 		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
 	}
 	if err := r.split(); err != nil {
@@ -168,9 +173,7 @@ func (r *runner) fail(err error) {
 
 // wake lets every worker that waits for its turn look at the context again.
 func (r *runner) wake() {
-	r.lanesMu.Lock()
-	defer r.lanesMu.Unlock()
-	for _, l := range r.lanes {
+	for _, l := range r.sorted() { // lanesMu is never held while a lane is waited for
 		l.mu.Lock()
 		l.turn.Broadcast()
 		l.mu.Unlock()
@@ -190,6 +193,8 @@ type lane struct {
 	toTick    int64 // records until the next tick
 	newest    Time
 	watermark Time
+	mark      atomic.Int64 // newest less MaxOutOfOrder, for the gathering steps to see
+	active    atomic.Int64 // wall time of the last block
 	through   []Through
 	block     *Block   // being applied
 	source    []Record // the records that were read from it, by Seq
@@ -205,6 +210,7 @@ type link struct {
 
 func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 	l := &lane{r: r, partition: partition, newest: NoTime, watermark: NoTime}
+	l.mark.Store(int64(NoTime))
 	l.turn = sync.NewCond(&l.mu)
 	for _, s := range steps {
 		st, err := s.New()
@@ -299,6 +305,27 @@ func (r *runner) tickAll(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
+// watermark is the least of the partitions', without those that are idle. There is
+// none before every partition has spoken or been idle for long enough.
+func (r *runner) watermark(now time.Time) Time {
+	idle := r.job.IdleTimeout
+	lanes := r.sorted()
+	if len(lanes) < int(r.job.Partitions) && (idle <= 0 || now.Sub(r.started) < idle) {
+		return NoTime
+	}
+	least, awake := EndOfTime, false
+	for _, l := range lanes {
+		if idle > 0 && now.UnixNano()-l.active.Load() >= int64(idle) {
+			continue
+		}
+		least, awake = min(least, Time(l.mark.Load())), true
+	}
+	if !awake {
+		return NoTime
+	}
+	return least
+}
+
 func (r *runner) flush(ctx context.Context) error {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
@@ -333,7 +360,7 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	if g := r.gatherL; g != nil {
 		g.mu.Lock()
-		g.through = r.through(lanes)
+		g.through = throughOf(lanes)
 		err := g.advance(ctx, EndOfTime)
 		g.mu.Unlock()
 		if err != nil {
@@ -343,7 +370,7 @@ func (r *runner) finish(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-func (r *runner) through(lanes []*lane) []Through {
+func throughOf(lanes []*lane) []Through {
 	var all []Through
 	for _, l := range lanes {
 		all = append(all, l.through...)
@@ -418,7 +445,8 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if seen && b.First <= last {
 			b.skip(last)
 		}
-		n := b.count()
+		b.lines = b.count()
+		n := b.lines
 		if n == 0 {
 			continue
 		}

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"time"
 )
 
 // reach notes how far the block goes in its origin.
 func (l *lane) reach() {
+	l.active.Store(time.Now().UnixNano())
 	b := l.block
-	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.count()) - 1}
+	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1}
 	if b.Data == nil {
 		last := b.Records[len(b.Records)-1].Pos
 		at = Through{Origin: last.Origin, Line: last.Line}
@@ -31,7 +33,7 @@ func (l *lane) enter(ctx context.Context, in []Record) error {
 	for len(in) > 0 {
 		n := l.room(len(in))
 		for i := range in[:n] {
-			l.newest = max(l.newest, in[i].Time)
+			l.see(in[i].Time)
 		}
 		if err := l.run(ctx, 0, in[:n]); err != nil {
 			return err
@@ -51,7 +53,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 	for len(obs) > 0 {
 		n := l.room(len(obs))
 		for i := range obs[:n] {
-			l.newest = max(l.newest, obs[i].Time)
+			l.see(obs[i].Time)
 		}
 		s.out.Reset()
 		if err := d.Apply(ctx, obs[:n], &s.out); err != nil {
@@ -66,6 +68,14 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		obs = obs[n:]
 	}
 	return nil
+}
+
+// see notes that time has come as far as t.
+func (l *lane) see(t Time) {
+	if t > l.newest {
+		l.newest = t
+		l.mark.Store(int64(t - Time(l.r.job.MaxOutOfOrder)))
+	}
 }
 
 func (l *lane) room(n int) int {
@@ -124,11 +134,13 @@ func (l *lane) tick(ctx context.Context) error {
 		return nil
 	}
 	l.dirty = false
-	if l.newest != NoTime {
-		if wm := l.newest - Time(l.r.job.MaxOutOfOrder); wm > l.watermark {
-			if err := l.advance(ctx, wm); err != nil {
-				return err
-			}
+	wm := Time(l.mark.Load())
+	if l == l.r.gatherL {
+		wm = l.r.watermark(time.Now())
+	}
+	if wm > l.watermark {
+		if err := l.advance(ctx, wm); err != nil {
+			return err
 		}
 	}
 	for i := range l.chain {
@@ -154,12 +166,17 @@ func (l *lane) advance(ctx context.Context, wm Time) error {
 		if !ok {
 			continue
 		}
-		l.chain[i].out.Reset()
-		if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
-			return err
-		}
-		if err := l.deliver(ctx, i); err != nil {
-			return err
+		for {
+			l.chain[i].out.Reset()
+			if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
+				return err
+			}
+			if err := l.deliver(ctx, i); err != nil {
+				return err
+			}
+			if wm != EndOfTime || len(l.chain[i].out.Records) == 0 {
+				break
+			}
 		}
 	}
 	return nil
@@ -226,7 +243,7 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 	recs := l.scratch[:0]
 	for _, r := range rs {
 		src := l.find(r.Seq)
-		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.count())-1 {
+		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
 		}
 		at := src.Pos

@@ -116,7 +116,7 @@ func AppendNano(dst []byte, n Nano) []byte {
 	rest := magnitude(int64(n))
 	var digits [20]byte
 	end, at := len(digits), len(digits)
-	for place := 0; place < 9; place++ {
+	for range 9 {
 		at--
 		digits[at] = byte('0' + rest%10)
 		rest /= 10

@@ -152,22 +152,26 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 		if !ok {
 			continue
 		}
-		w.rejects = w.rejects[:0]
-		s := &w.chain[i]
-		s.out.Reset()
-		if err := t.Advance(ctx, EndOfTime, &s.out); err != nil {
-			return err
-		}
-		recs, err := w.front(ctx, i+1, s.out.Records)
-		if err != nil {
-			return err
-		}
-		l.mu.Lock()
-		l.block, l.source = nil, nil
-		err = l.enter(ctx, recs)
-		l.mu.Unlock()
-		if err != nil {
-			return err
+		for {
+			s := &w.chain[i]
+			s.out.Reset()
+			if err := t.Advance(ctx, EndOfTime, &s.out); err != nil {
+				return err
+			}
+			if len(s.out.Records) == 0 {
+				break
+			}
+			recs, err := w.front(ctx, i+1, s.out.Records)
+			if err != nil {
+				return err
+			}
+			l.mu.Lock()
+			l.block, l.source = nil, nil
+			err = l.enter(ctx, recs)
+			l.mu.Unlock()
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -105,7 +105,7 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 			return f
 		}
 		if grade < math.MinInt32 || grade > math.MaxInt32 {
-			return v.fault(d.line, d.r.paths[qrelGrade], "want integer of at most 32 bits, got "+string(d.line[v.from:v.to]))
+			return v.fault(d.line, d.r.paths[qrelGrade], "integer "+cutText(d.line[v.from:v.to])+" does not fit 32 bits")
 		}
 	}
 	b := d.qrels.one()
@@ -116,7 +116,6 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 
 func (d *Decoder) readPrediction(rec *evalstream.Record) *evalstream.Fault {
 	b := d.predictions.one()
-	*b = evalstream.Prediction{}
 	var f *evalstream.Fault
 	for field, to := range [...]*string{
 		predDataset: &b.Dataset, predSeed: &b.Seed, predK: &b.K, predEpisode: &b.Episode, predQuery: &b.Query, predRun: &b.Run,

@@ -13,7 +13,6 @@ import (
 func (d *Decoder) readScore(rec *evalstream.Record) *evalstream.Fault {
 	var f *evalstream.Fault
 	b := d.scores.one()
-	*b = evalstream.Score{}
 	if b.Unit, f = d.id(scoreUnit); f != nil {
 		return f
 	}
@@ -206,26 +205,38 @@ func (d *Decoder) settings(f int) (*evalstream.Settings, *evalstream.Fault) {
 // memory is their own.
 func (d *Decoder) readPartial(rec *evalstream.Record) *evalstream.Fault {
 	b := &evalstream.Partial{}
-	for f, to := range map[int]*string{partialStep: &b.Step, partialFamily: &b.Family, partialWindow: &b.Window} {
-		text, fault := d.id(f)
+	for _, field := range []struct {
+		f  int
+		to *string
+	}{{partialStep, &b.Step}, {partialFamily, &b.Family}, {partialWindow, &b.Window}} {
+		text, fault := d.id(field.f)
 		if fault != nil {
 			return fault
 		}
-		*to = strings.Clone(text)
+		*field.to = strings.Clone(text)
 	}
 	var partition, partitions int64
-	for f, to := range map[int]*int64{
-		partialPartition: &partition, partialPartitions: &partitions, partialPane: &b.Pane, partialN: &b.Cell.N,
-		partialPending: &b.Cell.Pending, partialUnjudged: &b.Cell.Unjudged, partialExpired: &b.Cell.Expired, partialJudged: &b.Judged,
+	for _, field := range []struct {
+		f  int
+		to *int64
+	}{
+		{partialPartition, &partition},
+		{partialPartitions, &partitions},
+		{partialPane, &b.Pane},
+		{partialN, &b.Cell.N},
+		{partialPending, &b.Cell.Pending},
+		{partialUnjudged, &b.Cell.Unjudged},
+		{partialExpired, &b.Cell.Expired},
+		{partialJudged, &b.Judged},
 	} {
-		if d.at(f).absent() {
-			return d.want(f, "integer")
+		if d.null(d.at(field.f)) {
+			return d.want(field.f, "integer")
 		}
-		n, fault := d.integer(f, "integer")
+		n, fault := d.integer(field.f, "integer")
 		if fault != nil {
 			return fault
 		}
-		*to = n
+		*field.to = n
 	}
 	if partition != int64(int32(partition)) || partitions != int64(int32(partitions)) {
 		return d.at(partialPartition).fault(d.line, d.r.paths[partialPartition], "want integers of 32 bits for partition and partitions")

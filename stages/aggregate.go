@@ -24,7 +24,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		g := &aggregate{book: newBook(a), fields: a.Fields(), grain: finest(a.Windows)}
+		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
 		return g, nil
 	}, nil
@@ -35,6 +35,7 @@ type aggregate struct {
 	*book
 	fields []string // that groups are made of
 	grain  time.Duration
+	timed  bool // windows are cut by time
 	units  units
 
 	runs     dictionary
@@ -58,7 +59,8 @@ type aggregate struct {
 	late      int64
 	straight  int64 // units that are positions: held in the cells alone
 	forgotten [8]int64
-	swept     evalstream.Time
+	horizon   horizon
+	touched   uint64       // keeps fetching from being optimized away
 	reviews   atomic.Int64 // passed over
 }
 
@@ -71,7 +73,7 @@ type contribution struct {
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (a *aggregate) Load(_, _ []byte) error { return nil }
+func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -91,6 +93,7 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 		return a.mixed
 	}
 	a.look()
+	a.touched += a.units.fetch(in)
 	for i := range in {
 		if f := a.apply(&in[i]); f != nil {
 			out.Reject(in[i].Seq, *f)
@@ -108,15 +111,18 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	if limit, due := a.horizon.see(o.Time); due {
+		a.sweep(limit)
+	}
+	if f := a.horizon.late(o.Time); f != nil {
+		a.late++
+		return f
+	}
 	if o.Unit == ([2]uint64{}) {
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
 		return nil
-	}
-	if f := a.tooLate(o.Time); f != nil {
-		a.late++
-		return f
 	}
 	pane, err := a.relative(o.Time)
 	if err != nil {
@@ -206,39 +212,40 @@ func (a *aggregate) absolute(pane int32) int64 {
 	return a.base + int64(pane)
 }
 
-func (a *aggregate) tooLate(t evalstream.Time) *evalstream.Fault {
-	h := a.options.Horizon
-	if h <= 0 || t == evalstream.NoTime || a.watermark == evalstream.NoTime || a.watermark == evalstream.EndOfTime || t >= a.watermark-evalstream.Time(h) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, h, a.watermark)}
-}
-
 // Advance closes windows; at the end of the input everything is final.
 func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	if a.mixed != nil {
 		return a.mixed
 	}
-	a.watermark, a.book.judged = watermark, a.units.judged
+	a.watermark, a.judged = watermark, a.units.judged
 	if watermark == evalstream.EndOfTime {
-		if a.options.Partials {
+		switch {
+		case a.ended:
+			return nil
+		case a.options.Partials:
+			a.ended = true
 			a.partials(out, true)
 			return nil
 		}
+		a.ended = true
 		return a.publish(out, true)
 	}
-	a.sweep()
 	return nil
 }
 
-// sweep forgets units older than the horizon. Their contributions stay in the cells.
-func (a *aggregate) sweep() {
-	h := evalstream.Time(a.options.Horizon)
-	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
-		return
+// grainOf is what the time of a unit is kept in: as fine as the windows need it, and
+// a thousandth of the horizon, so that a unit is forgotten in time.
+func grainOf(a *Aggregation) time.Duration {
+	g := finest(a.Windows)
+	if g == 0 && a.Horizon > 0 {
+		return max(1, a.Horizon/1000)
 	}
-	a.swept = a.watermark
-	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
+	return g
+}
+
+// sweep forgets units older than limit. Their contributions stay in the cells.
+func (a *aggregate) sweep(limit evalstream.Time) {
+	oldest := floorDiv(int64(limit), int64(a.grain))
 	a.units.keep(func(s *slot) bool {
 		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
 			return true
@@ -257,7 +264,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 		a.partials(out, false)
 		return nil
 	}
-	a.book.judged = a.units.judged
+	a.judged = a.units.judged
 	return a.publish(out, false)
 }
 
@@ -276,7 +283,7 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 		}
 		for _, c := range cells {
 			emit(&evalstream.Partial{
-				Family: familyNames[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+				Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
 			})
 		}
 		s.clean()
@@ -363,7 +370,7 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
-	if at == evalstream.NoTime && d.a.grain != 0 && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
+	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {

@@ -18,6 +18,7 @@ type book struct {
 	sheets    []sheet // layout by layout, its windows side by side
 	watermark evalstream.Time
 	judged    int64
+	ended     bool // the final results are out
 	positions bool // some units are positions, which gold cannot wait for
 
 	mu        sync.Mutex // family and settings are set by whichever worker sees them first
@@ -103,7 +104,15 @@ func (b *book) group(by [][]string) {
 	}
 }
 
-var familyNames = [families]string{"retrieval", "fewshot", "agreement", "judging"}
+// familyOf is the number of a family's name, -1 if there is none.
+func familyOf(name string) int {
+	names := familyNames()
+	return slices.Index(names[:], name)
+}
+
+func familyNames() [families]string {
+	return [families]string{"retrieval", "fewshot", "agreement", "judging"}
+}
 
 // begin sets the family at the first scored unit and checks every other against it.
 func (b *book) begin(family int, names []string, settings *evalstream.Settings) *evalstream.Fault {
@@ -123,7 +132,7 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 		return nil
 	}
 	if b.family != family {
-		return &evalstream.Fault{Class: evalstream.ClassStage, Reason: fmt.Sprintf("want %s scores, got %s; aggregate one family at a time", familyNames[b.family], familyNames[family])}
+		return &evalstream.Fault{Class: evalstream.ClassStage, Reason: fmt.Sprintf("want %s scores, got %s; aggregate one family at a time", familyNames()[b.family], familyNames()[family])}
 	}
 	if settings != nil && b.settings != nil && settings.Digest != b.settings.Digest {
 		if b.mixed == nil {

@@ -35,7 +35,7 @@ type merge struct {
 }
 
 // Load is for the contract: merge has no changelog, it reads its input from the start.
-func (m *merge) Load(_, _ []byte) error { return nil }
+func (*merge) Load(_, _ []byte) error { return nil }
 
 // Every is the rhythm of publishing.
 func (m *merge) Every() evalstream.Every { return m.options.Every }
@@ -82,9 +82,9 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		m.last[string(m.key)] = new(cell)
 		return nil
 	}
-	family := slices.Index(familyNames[:], p.Family)
+	family := familyOf(p.Family)
 	if family < 0 {
-		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames, p.Family)}
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames(), p.Family)}
 	}
 	if p.Settings != nil || m.family < 0 {
 		names := p.Cell.Measures
@@ -140,9 +140,10 @@ func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
 // Advance publishes at the end of the input; until then event time closes windows.
 func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	m.watermark = watermark
-	if watermark != evalstream.EndOfTime {
+	if watermark != evalstream.EndOfTime || m.ended {
 		return nil
 	}
+	m.ended = true
 	return m.publish(out, true)
 }
 

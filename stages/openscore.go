@@ -37,8 +37,10 @@ type OpenScoring struct {
 	Scoring
 	// Horizon is how long, in event time, a prediction waits for gold and a unit is
 	// remembered; 0 is for ever.
-	Horizon  time.Duration
-	Conflict Conflict
+	Horizon time.Duration
+	// MaxOutOfOrder is how far the watermark stays behind the newest time.
+	MaxOutOfOrder time.Duration
+	Conflict      Conflict
 	// Panel is the judges whose verdicts a unit must have: those that lack one, or whose
 	// judges differ, are for review. Empty: whoever was heard is the panel.
 	Panel []string
@@ -60,7 +62,7 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
 			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
-			units:    map[string]*openUnit{}, watermark: evalstream.NoTime,
+			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
 			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
@@ -99,7 +101,7 @@ type openScore struct {
 	order     []string // units in the order in which they came, for a reproducible sweep
 	source    string
 	hasSource bool
-	watermark evalstream.Time
+	horizon   horizon
 	tallies   [inputs]evalstream.Tally
 	fields    fields
 	standing  []judgment
@@ -108,12 +110,19 @@ type openScore struct {
 
 // openUnit is all that is known of one unit.
 type openUnit struct {
-	gold    []goldSlot // retrieval: one a passage; few-shot: the label, in passage
+	gold    []openGold // retrieval: one a passage; few-shot: the label, in passage
 	label   bool       // gold is a label
 	runs    []openRun
 	ratings []openRating
 	waiting bool // said to be waiting
 	seen    evalstream.Time
+}
+
+// openGold is one judgment of a unit, or its label.
+type openGold struct {
+	judgment
+	withdrawn bool
+	revision  int64
 }
 
 // openRun is the prediction of one run for one unit.
@@ -139,15 +148,18 @@ type openRating struct {
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (o *openScore) Load(_, _ []byte) error { return nil }
+func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	o.judges.begin()
 	for i := range in {
 		rec := &in[i]
+		if limit, due := o.horizon.see(rec.Time); due {
+			o.sweep(limit, out)
+		}
 		var f *evalstream.Fault
-		kind := 0
+		var kind int
 		switch b := rec.Body.(type) {
 		case *evalstream.Run:
 			kind, f = ofRuns, o.run(rec, b, out)
@@ -162,7 +174,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 		case *evalstream.Rating:
 			kind, f = ofRatings, o.rating(rec, b, out)
 		case *evalstream.Verdict:
-			if kind, f = ofVerdicts, o.late(rec.Time); f == nil {
+			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
 				f = o.judges.verdict(rec, b, out)
 			}
 		default:
@@ -184,17 +196,6 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	return nil
 }
 
-// late reports whether a record is older than what is remembered.
-func (o *openScore) late(t evalstream.Time) *evalstream.Fault {
-	if o.options.Horizon <= 0 || t == evalstream.NoTime || o.watermark == evalstream.NoTime {
-		return nil
-	}
-	if t >= o.watermark-evalstream.Time(o.options.Horizon) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, o.options.Horizon, o.watermark)}
-}
-
 func (o *openScore) unit(id []byte) *openUnit {
 	u := o.units[string(id)]
 	if u == nil {
@@ -207,7 +208,7 @@ func (o *openScore) unit(id []byte) *openUnit {
 }
 
 func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
@@ -233,11 +234,12 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 }
 
 func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
-	if !b.Identified() {
-		return o.position(rec, b, out)
-	}
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
+	}
+	if !b.Identified() {
+		o.position(rec, b, out)
+		return nil
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
@@ -268,7 +270,7 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 
 // position scores a prediction that only its position identifies: nothing else can
 // ever meet it, so it is not remembered.
-func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
+func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) {
 	s := new(evalstream.Score)
 	o.fields.reset(1)
 	o.fields.fill(s, b)
@@ -284,7 +286,6 @@ func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, o
 		t.Of[evalstream.Unjudged]++
 	}
 	out.Emit(evalstream.Record{Body: s, Time: rec.Time, Pos: rec.Pos, Seq: rec.Seq})
-	return nil
 }
 
 func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalstream.Out) *evalstream.Fault {
@@ -300,7 +301,7 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
-	if o.putGold(u, b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
+	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
 		t.Replaced++
 	}
 	o.goldTime(u)
@@ -322,14 +323,14 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 			g.passage, g.revision = strings.Clone(b.Gold), b.Revision
 		}
 	} else {
-		u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
+		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
 	}
 	o.goldTime(u)
 	o.sayAll(rec, unit, u, out)
 	return nil
 }
 
-func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn bool, revision int64) (held bool) {
+func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
 	for i := range u.gold {
 		g := &u.gold[i]
 		if g.passage != passage {
@@ -340,14 +341,14 @@ func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn 
 		}
 		return true
 	}
-	u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
+	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
 	return false
 }
 
 // goldTime dates a unit that has only gold: by the watermark at its arrival.
 func (o *openScore) goldTime(u *openUnit) {
 	if u.seen == evalstream.NoTime {
-		u.seen = o.watermark
+		u.seen = o.horizon.watermark()
 	}
 }
 
@@ -439,7 +440,7 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 }
 
 func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.Unit...))
@@ -491,18 +492,18 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 	return evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq}
 }
 
-// Advance forgets units older than the horizon; at the end of the input, a
-// prediction that still waits for gold is unjudged.
+// Advance says at the end of the input that a prediction which still waits for gold is
+// unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
-	o.watermark = watermark
 	o.judges.begin()
 	if watermark == evalstream.EndOfTime {
-		return o.end(out)
+		o.end(out)
 	}
-	if o.options.Horizon <= 0 {
-		return nil
-	}
-	limit := watermark - evalstream.Time(o.options.Horizon)
+	return nil
+}
+
+// sweep forgets the units that are older than limit.
+func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
 	o.judges.sweep(limit, out)
 	kept := o.order[:0]
 	for _, unit := range o.order {
@@ -516,7 +517,6 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 	}
 	clear(o.order[len(kept):])
 	o.order = kept
-	return nil
 }
 
 // forget ends a unit: what was pending has expired; what was scored stands.
@@ -530,7 +530,7 @@ func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
 	o.hold(u, evalstream.Expired)
 }
 
-func (o *openScore) end(out *evalstream.Out) error {
+func (o *openScore) end(out *evalstream.Out) {
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -542,7 +542,6 @@ func (o *openScore) end(out *evalstream.Out) error {
 		}
 	}
 	o.judges.finish(out)
-	return nil
 }
 
 // hold adds a unit's slots to the tallies; gold that met no prediction counts as

@@ -96,7 +96,7 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 			return
 		}
 		seen[key] = true
-		v := b.view(s, r, group, pane)
+		v := viewOf(s, r, group, pane)
 		if v.sum.empty() && b.missingOf(&v) <= 0 {
 			if r.told[key] != nil {
 				withdrawn = append(withdrawn, v)
@@ -123,8 +123,8 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 	return b.fold(s, r, due), withdrawn
 }
 
-// view adds up the cells of one window. Most windows are one cell.
-func (b *book) view(s *sheet, r *reader, group uint32, pane int64) view {
+// viewOf adds up the cells of one window. Most windows are one cell.
+func viewOf(s *sheet, r *reader, group uint32, pane int64) view {
 	v := view{sheet: s, reader: r, group: group, pane: pane, window: s.window.from(pane), values: splitFields(s.groups.name(group))}
 	if n := s.window.panes(); n > 1 {
 		for k := range n {
@@ -326,7 +326,7 @@ func (b *book) readMeans(dst []*evalstream.Result, base evalstream.Result, v *vi
 			n += r.Missing
 		}
 		if m.Geometric() {
-			b.readGeometric(&r, sum, n, v.sum.n)
+			readGeometric(&r, sum, n, v.sum.n)
 		} else {
 			setValue(&r, metric.Ratio(sum, n, metric.NoUnits))
 			b.meanIntervals(&r, sum, n, m.Binary())
@@ -336,7 +336,7 @@ func (b *book) readMeans(dst []*evalstream.Result, base evalstream.Result, v *vi
 	return dst
 }
 
-func (b *book) readGeometric(r *evalstream.Result, sum evalstream.Nano, n, scored int64) {
+func readGeometric(r *evalstream.Result, sum evalstream.Nano, n, scored int64) {
 	r.NoInterval = "none is known for a geometric mean"
 	if n == 0 {
 		r.Undefined = metric.NoUnits

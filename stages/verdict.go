@@ -55,7 +55,7 @@ type judgedState struct {
 
 type judgedUnit struct {
 	hash            [2]uint64
-	span, triple    string
+	span, triple    text
 	mode, dimension uint32
 	votes           uint32 // vote + 1, by judge, swap and version
 	versions        uint32 // version + 1, in the order in which they came
@@ -64,7 +64,7 @@ type judgedUnit struct {
 
 // judgedVersion is a unit as it is known outside.
 type judgedVersion struct {
-	unit     string
+	unit     text
 	reviewed uint64 // hash of the review that stands, 0 if none does
 	name     uint32
 	next     uint32 // version + 1
@@ -135,7 +135,7 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 	if j.last != 0 {
 		u := j.units.at(j.last - 1)
-		if u.triple == b.TripleID && u.span == b.SpanID && j.names.of(u.dimension) == b.Dimension && j.names.of(u.mode) == b.Mode {
+		if j.arena.string(u.triple) == b.TripleID && j.arena.string(u.span) == b.SpanID && j.names.of(u.dimension) == b.Dimension && j.names.of(u.mode) == b.Mode {
 			return u
 		}
 	}
@@ -269,7 +269,7 @@ func (j *judged) sayVersions(rec *evalstream.Record, u *judgedUnit, n *vote, out
 
 func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
 	b := evalstream.Verdict{
-		SpanID: u.span, Mode: j.names.of(u.mode), TripleID: u.triple, Dimension: j.names.of(u.dimension), PromptVersion: j.names.of(name),
+		SpanID: j.arena.string(u.span), Mode: j.names.of(u.mode), TripleID: j.arena.string(u.triple), Dimension: j.names.of(u.dimension), PromptVersion: j.names.of(name),
 	}
 	j.key = b.AppendUnit(j.key[:0])
 	if name != anyVersion && j.prompts[name] == nil {
@@ -278,13 +278,13 @@ func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
 		}
 		j.prompts[name] = []evalstream.Slice{{Name: "prompt_version", Value: string(evalstream.AppendString(nil, b.PromptVersion))}}
 	}
-	return judgedVersion{name: name, unit: j.arena.keep(viewOf(j.key))}
+	return judgedVersion{name: name, unit: j.arena.keep(asString(j.key))}
 }
 
 // score is an empty score of a unit.
 func (j *judged) score(u *judgedUnit, v *judgedVersion) *evalstream.Score {
 	s := j.scores.one()
-	s.Unit, s.Run, s.Dimension, s.Settings = v.unit, j.names.of(u.mode), j.names.of(u.dimension), j.settings
+	s.Unit, s.Run, s.Dimension, s.Settings = j.arena.string(v.unit), j.names.of(u.mode), j.names.of(u.dimension), j.settings
 	return s
 }
 
@@ -296,7 +296,7 @@ func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	if v.reviewed != 0 {
 		out.Emit(evalstream.Record{Body: &evalstream.Review{
-			Unit: v.unit, Dimension: s.Dimension, SpanID: u.span, TripleID: u.triple, Mode: s.Run, Withdrawn: true,
+			Unit: j.arena.string(v.unit), Dimension: s.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: s.Run, Withdrawn: true,
 		}, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	}
 }
@@ -415,7 +415,7 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	v.reviewed = said
 	r := j.reviews.one()
 	*r = evalstream.Review{
-		Unit: v.unit, Dimension: j.ballots.Dimension, SpanID: u.span, TripleID: u.triple, Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
+		Unit: j.arena.string(v.unit), Dimension: j.ballots.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
 		Why: why, Decision: d.Vote.Literal(), Withdrawn: why == evalstream.Settled,
 		Verdicts: j.values.take(len(j.ballots.Ballots) + len(j.panel))[:0],
 	}
@@ -481,7 +481,7 @@ func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 
 // keep copies a unit from a state that is given up.
 func (j *judgedState) keep(old *judgedState, u judgedUnit) {
-	u.span, u.triple = j.arena.keep(u.span), j.arena.keep(u.triple)
+	u.span, u.triple = j.arena.keep(old.arena.string(u.span)), j.arena.keep(old.arena.string(u.triple))
 	votes, versions := u.votes, u.versions
 	u.votes, u.versions = 0, 0
 	for link := &u.votes; votes != 0; link = &j.votes.at(*link - 1).next {
@@ -497,7 +497,7 @@ func (j *judgedState) keep(old *judgedState, u judgedUnit) {
 	for link := &u.versions; versions != 0; link = &j.versions.at(*link - 1).next {
 		v := *old.versions.at(versions - 1)
 		versions, v.next = v.next, 0
-		v.unit = j.arena.keep(v.unit)
+		v.unit = j.arena.keep(old.arena.string(v.unit))
 		j.versions.push(v)
 		*link = uint32(j.versions.len())
 	}
@@ -549,8 +549,8 @@ func (j *judgedState) held(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
 	return t
 }
 
-// viewOf is b as a string that shares its memory.
-func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// asString is b as a string that shares its memory.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // names numbers strings that repeat, from 1 on; 0 is "".
 type names struct {

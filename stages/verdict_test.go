@@ -208,7 +208,7 @@ func TestVerdictsAreForgotten(t *testing.T) {
 	process(judgeOne("b", "1"), from)
 	const y = `["young","m","","d",""]`
 	want := []string{
-		"scored " + u + ": a=1", "scored " + y + ":  swapped a=1 x:1", "review " + u + ": missing a=1 b=-",
+		"scored " + u + ": a=1", "review " + u + ": missing a=1 b=-", "scored " + y + ":  swapped a=1 x:1",
 		"scored " + y + ": a=0 swapped a=1 x:1",
 	}
 	if len(got) != 5 || !strings.HasPrefix(got[4], "reject late: ") {

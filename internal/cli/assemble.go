@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -17,50 +18,35 @@ type stage struct {
 	options    stages.Options
 }
 
-// assembly is a pipeline with what was opened for it.
-type assembly struct {
-	pipeline *evalstream.Pipeline
-	gold     *stages.Gold
-	goldRun  evalstream.Summary // what loading gold met
-	notes    []string           // what a reader of the results should know
-}
-
 // assemble turns verbs into a pipeline: one way for shell, YAML and ready commands.
 // With load it reads gold; without, the pipeline can only be looked at.
-func (e *env) assemble(ctx context.Context, name string, list []stage, c *common, load bool) (*assembly, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	a := new(assembly)
+func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
+	c := s.common
 	list = complete(list)
 	var steps []evalstream.Step
-	for i, s := range list {
-		step := evalstream.Step{Name: s.name}
+	for i, st := range list {
+		step := evalstream.Step{Name: st.name}
 		var err error
-		switch o := s.options.(type) {
+		switch o := st.options.(type) {
 		case *stages.ParseOptions:
 			step.New, step.Doc, err = parseStep(list, i, o, c)
 		case *stages.ScoreOptions:
-			step.New, step.Doc, err = e.scoreStep(ctx, a, o, c, load)
+			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
 		case *stages.AggregateOptions:
-			step.New, step.Doc, err = aggregateStep(a, list, i, o, c)
+			step.New, step.Doc, err = aggregateStep(list, i, o, c)
 		case *stages.MergeOptions:
 			step.Gather = true
 			step.New, step.Doc, err = mergeStep(list, i, o, c)
 		default:
-			err = evalstream.Usagef("no verb %q", s.verb)
+			err = evalstream.Usagef("no verb %q", st.verb)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", st.name, err)
 		}
 		steps = append(steps, step)
 	}
-	p, err := evalstream.New(name, steps...)
-	if err != nil {
-		return nil, evalstream.Usagef("%w", err)
-	}
-	a.pipeline = p
-	return a, nil
+	p, err := evalstream.New(s.verb, steps...)
+	return p, wrapUsage("%w", err)
 }
 
 // complete puts parse in front if it is not there: lines are read as they say
@@ -114,34 +100,35 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 // inlineGold says that each prediction carries its own gold.
 const inlineGold = "inline"
 
-func (e *env) scoreStep(ctx context.Context, a *assembly, o *stages.ScoreOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	scoring, err := o.Scoring()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	conflict, err := c.conflict()
+	conflict, err := s.common.conflict()
 	if err != nil {
 		return nil, "", err
 	}
-	switch {
-	case o.Gold == "":
-		s := stages.OpenScoring{Scoring: scoring, Horizon: c.span(), Conflict: conflict, Panel: o.Panel}
-		f, err := stages.NewScore(s)
+	switch o.Gold {
+	case "":
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
+		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
-	case o.Gold == inlineGold:
+	case inlineGold:
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
 	}
+	var gold *stages.Gold
 	if load {
-		if a.gold, a.goldRun, err = e.loadGold(ctx, o.Gold, scoring.Source, c); err != nil {
+		if gold, err = s.loadGold(ctx, o.Gold, scoring.Source); err != nil {
 			return nil, "", err
 		}
 	}
-	f, err := stages.NewScoreFrozen(scoring, a.gold)
+	f, err := stages.NewScoreFrozen(scoring, gold)
 	return f, "against " + o.Gold + ", read whole first; about 110 B a judgment", wrapUsage("%w", err)
 }
 
-func aggregateStep(a *assembly, list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
+func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
 	agg, err := o.Aggregation()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -159,7 +146,6 @@ func aggregateStep(a *assembly, list []stage, i int, o *stages.AggregateOptions,
 			return nil, "", err
 		}
 	}
-	a.notes = append(a.notes, readingNotes(&agg)...)
 	f, err := stages.NewAggregate(agg)
 	doc := fmt.Sprintf("by %s; windows %s; remembers each unit: 24 B, 20 B a run", byText(agg.By), windowsText(agg.Windows))
 	return f, doc, wrapUsage("%w", err)
@@ -237,11 +223,4 @@ func windowsText(ws []stages.Window) string {
 		ts = append(ts, w.String())
 	}
 	return strings.Join(ts, ", ")
-}
-
-func readingNotes(a *stages.Aggregation) []string {
-	if a.MissHits {
-		return []string{"missing queries count as misses (--missing miss)"}
-	}
-	return nil
 }

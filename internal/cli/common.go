@@ -14,11 +14,13 @@ import (
 // the top level of a pipeline file, with _ for -.
 type common struct {
 	rejects       string
-	maxRejects    string
+	maxRejects    RejectLimit
 	failFast      bool
 	maxLine       Size
 	horizon       Duration
 	maxOutOfOrder Duration
+	idleTimeout   Duration
+	timeFrom      string
 	timeUnit      string
 	onConflict    string
 	confidence    float64
@@ -28,18 +30,19 @@ type common struct {
 	workers       int
 	quiet         bool
 	verbose       bool
-	rejectsOpened string // the rejects file that this command has begun
 }
 
 func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
 
 func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.rejects, "rejects", "", "`EDGE` that rejected records go to, with position and reason (default: counted on stderr)")
-	fs.StringVar(&c.maxRejects, "max-rejects", "", "more rejects than `N` or P% end with exit code 3 (default 0)")
+	fs.Var(&c.maxRejects, "max-rejects", "more rejects than `N` or P% end with exit code 3 (default 0)")
 	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject")
 	fs.Var(&c.maxLine, "max-line", "longest line, as a `SIZE`; a longer one is one reject")
 	fs.Var(&c.horizon, "horizon", "event time for which units are remembered, as a `DURATION` such as 30d; older records are late (default: for ever)")
 	fs.Var(&c.maxOutOfOrder, "max-out-of-order", "how far the watermark stays behind the newest time, as a `DURATION`")
+	fs.Var(&c.idleTimeout, "idle-timeout", "leave a partition that gives nothing for a `DURATION` out of the watermark (default: wait for it)")
+	fs.StringVar(&c.timeFrom, "time-from", "body", "a record's time: `SOURCE` body (its time field) or record (its topic's time stamp)")
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "a second, different record of a slot: `POLICY` replace (greatest revision, then position) or reject")
 	c.declareReading(fs)
@@ -61,7 +64,7 @@ func (c *common) declareReading(fs *flag.FlagSet) {
 
 // aggregation sets what the common options say of aggregate and merge.
 func (c *common) aggregation(a *stages.Aggregation) error {
-	a.Horizon = time.Duration(c.horizon)
+	a.Horizon, a.MaxOutOfOrder = time.Duration(c.horizon), time.Duration(c.maxOutOfOrder)
 	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
 	return a.Check()
 }
@@ -97,6 +100,13 @@ func (c *common) check() error {
 	}
 	if c.maxLine < 1 {
 		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())
+	}
+	switch c.timeFrom {
+	case "", "body":
+	case "record":
+		return evalstream.Usagef("time-from record: files and pipes have no time stamps of their own; use body")
+	default:
+		return evalstream.Usagef("time-from: want body or record, got %q", c.timeFrom)
 	}
 	if _, err := c.unit(); err != nil {
 		return err

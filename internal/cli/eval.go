@@ -2,7 +2,6 @@ package cli
 
 import (
 	"flag"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -117,15 +116,11 @@ func (e *env) evalAgreement() *cobra.Command {
 
 // ready builds the same pipeline that YAML or a pipe of stages would, and runs it.
 func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
-	ctx := cmd.Context()
 	sink, done, err := e.output(r.output)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(files, "-") && len(files) > 1 {
-		return evalstream.Usagef("want files or - (stdin), got both")
-	}
-	if sink, done, err = e.besideReviews(r.review, sink, done); err != nil {
+	if sink, done, err = besideReviews(r.review, files, sink, done); err != nil {
 		return err
 	}
 	list := []stage{
@@ -133,17 +128,5 @@ func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 		{verb: "score", name: "score", options: &r.score},
 		{verb: "aggregate", name: "aggregate", options: &r.aggregate},
 	}
-	a, err := e.assemble(ctx, "eval "+cmd.Name(), list, r.common, true)
-	if err != nil {
-		return err
-	}
-	in, err := e.open(ctx, files, r.common, true)
-	if err != nil {
-		return err
-	}
-	err = e.execute(ctx, a, in, sink, r.common)
-	if doneErr := done(); err == nil {
-		err = doneErr
-	}
-	return err
+	return e.do(cmd, "eval "+cmd.Name(), r.common, append([]string{r.score.Gold}, files...), list, files, true, sink, done)
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"evalstream"
-	"evalstream/topics/file"
 )
 
 func (e *env) evalJudge() *cobra.Command {
@@ -69,20 +67,23 @@ type reviewSink struct {
 }
 
 // besideReviews opens the edge of reviews, which results go past; done closes it too.
-func (e *env) besideReviews(edge string, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
+// It is created, or cut to nothing if it exists; an input of the command is refused,
+// and so is -, since standard output carries results.
+func besideReviews(edge string, inputs []string, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
 	if edge == "" {
 		return results, done, nil
 	}
-	path, err := edgePath(edge)
+	edges := make([]Edge, 0, len(inputs))
+	for _, in := range inputs {
+		e, err := ParseEdge("input", in)
+		if err != nil {
+			return nil, nil, err
+		}
+		edges = append(edges, e)
+	}
+	sink, f, err := EdgeSink("--review", edge, edges, appendLine)
 	if err != nil {
 		return nil, nil, err
-	}
-	if path == "-" {
-		return &reviewSink{results: results, reviews: e.stdoutSink()}, done, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, nil, evalstream.Lost(fmt.Errorf("review: %w", err))
 	}
 	both := func() error {
 		err := done()
@@ -91,7 +92,7 @@ func (e *env) besideReviews(edge string, results evalstream.Sink, done func() er
 		}
 		return err
 	}
-	return &reviewSink{results: results, reviews: file.NewSink(path, f, appendLine)}, both, nil
+	return &reviewSink{results: results, reviews: sink}, both, nil
 }
 
 // Write keeps the order of each kind.

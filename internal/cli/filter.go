@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 
@@ -38,16 +39,38 @@ func addFlags(cmd *cobra.Command, fs *flag.FlagSet) {
 }
 
 func (e *env) filter(cmd *cobra.Command, verb string, o stages.Options, c *common, files []string) error {
+	inputs := files
+	if so, ok := o.(*stages.ScoreOptions); ok {
+		inputs = append([]string{so.Gold}, files...)
+	}
+	return e.do(cmd, verb, c, inputs, []stage{{verb: verb, name: verb, options: o}}, files, false, e.stdoutSink(), func() error { return nil })
+}
+
+// do assembles and runs one pipeline from files, or stdin, to sink; done is called
+// when everything has been written.
+func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, list []stage, files []string, gather bool, sink evalstream.Sink, done func() error) error {
 	ctx := cmd.Context()
-	a, err := e.assemble(ctx, verb, []stage{{verb: verb, name: verb, options: o}}, c, true)
+	s, err := e.begin(verb, c, inputs...)
 	if err != nil {
 		return err
 	}
-	in, err := e.open(ctx, files, c, false)
-	if err != nil {
+	return s.end(func() error {
+		p, err := s.assemble(ctx, list, true)
+		if err != nil {
+			return err
+		}
+		in, err := s.open(ctx, files, gather)
+		if err != nil {
+			return err
+		}
+		err = s.execute(ctx, p, in, sink)
+		if _, said := errors.AsType[*saidError](err); err == nil || said {
+			if doneErr := done(); doneErr != nil {
+				return doneErr
+			}
+		}
 		return err
-	}
-	return e.execute(ctx, a, in, e.stdoutSink(), c)
+	}())
 }
 
 // outputs are the values of -o.

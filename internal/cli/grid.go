@@ -334,7 +334,7 @@ func widthRules() *runewidth.Condition { return &runewidth.Condition{StrictEmoji
 func wrap(b *strings.Builder, text string, width int) {
 	const indent = "  "
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		for {
 			next := line + " " + word
 			if line == "" || line == indent {

@@ -1,5 +1,3 @@
-// Package cli is the command: it turns text into pipelines, opens edges, and says
-// what happened. Everything that computes lives below it.
 package cli
 
 import (
@@ -44,33 +42,28 @@ func (e *env) exit(args []string, err error) int {
 	if err == nil || errors.Is(err, file.ErrClosedPipe) {
 		return evalstream.ExitDone
 	}
-	var signal *signalError
-	if errors.As(err, &signal) {
+	if signal, ok := errors.AsType[*signalError](err); ok {
 		return signal.code
 	}
-	var said *saidError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*saidError](err); ok {
 		return said.code
 	}
 	name := "evalstream"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name += " " + args[0]
 	}
-	var faults evalstream.Faults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[evalstream.Faults](err); ok {
 		fmt.Fprintln(e.stderr, faults)
 		return evalstream.ExitUsage
 	}
 	fmt.Fprintf(e.stderr, "%s: %v\n", name, err)
-	var x *evalstream.ExitError
-	if errors.As(err, &x) {
+	if x, ok := errors.AsType[*evalstream.ExitError](err); ok {
 		if x.Hint != "" {
 			fmt.Fprintf(e.stderr, "hint: %s\n", x.Hint)
 		}
 		return x.Code
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return evalstream.ExitUsage
 	}
 	return evalstream.ExitInternal

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,11 +28,7 @@ func (e *env) run() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := e.assemble(cmd.Context(), spec.Name, list, c, true)
-			if err != nil {
-				return err
-			}
-			return e.runSpec(cmd.Context(), spec, a, c)
+			return e.runSpec(cmd, spec, list, c)
 		},
 	}
 	addFlags(cmd, fs)
@@ -49,12 +45,18 @@ func (e *env) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a, err := e.assemble(cmd.Context(), spec.Name, list, c, false)
+			s := &session{env: e, verb: spec.Name, common: c}
+			if err := c.check(); err != nil {
+				return err
+			}
+			p, err := s.assemble(cmd.Context(), list, false)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout"))
-			return a.pipeline.Plan(e.stdout)
+			if _, err := fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout")); err != nil {
+				return err
+			}
+			return p.Plan(e.stdout)
 		},
 	}
 	return cmd
@@ -74,8 +76,8 @@ func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec
 		return nil, nil, evalstream.Usagef("pipeline: %w", err)
 	}
 	spec, err := evalstream.LoadSpec(path, data, e.getenv)
-	var faults evalstream.Faults
-	if err != nil && !asFaults(err, &faults) {
+	faults, ok := errors.AsType[evalstream.Faults](err)
+	if err != nil && !ok {
 		return nil, nil, err
 	}
 	if spec == nil {
@@ -162,36 +164,39 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 	return faults
 }
 
-func (e *env) runSpec(ctx context.Context, spec *evalstream.Spec, a *assembly, c *common) error {
-	if spec.Rejects != "" && c.rejects == "" {
+func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common) (err error) {
+	if c.rejects == "" {
 		c.rejects = spec.Rejects
 	}
-	from := spec.From
+	from, to := spec.From, spec.To
 	if from == "" || from == "stdin" {
 		from = "-"
 	}
-	in, err := e.open(ctx, []string{from}, c, false)
-	if err != nil {
-		return err
-	}
-	to := spec.To
 	if to == "" || to == "stdout" {
 		to = "-"
 	}
-	path, err := edgePath(to)
+	inputs := []string{from}
+	for _, st := range list {
+		if so, ok := st.options.(*stages.ScoreOptions); ok {
+			inputs = append(inputs, so.Gold)
+		}
+	}
+	edge, err := ParseEdge("to", to)
 	if err != nil {
 		return err
 	}
-	if path == "-" {
-		return e.execute(ctx, a, in, e.stdoutSink(), c)
+	sink := e.stdoutSink()
+	if !edge.Std {
+		f, err := os.Create(edge.Path)
+		if err != nil {
+			return evalstream.Lost(err)
+		}
+		defer func() {
+			if closeErr := f.Close(); err == nil && closeErr != nil {
+				err = evalstream.Lost(closeErr)
+			}
+		}()
+		sink = file.NewSink(edge.Path, f, appendLine)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return evalstream.Lost(err)
-	}
-	err = e.execute(ctx, a, in, file.NewSink(path, f, appendLine), c)
-	if closeErr := f.Close(); err == nil && closeErr != nil {
-		err = evalstream.Lost(closeErr)
-	}
-	return err
+	return e.do(cmd, spec.Name, c, inputs, list, []string{from}, false, sink, func() error { return nil })
 }
