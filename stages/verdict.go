@@ -278,7 +278,7 @@ func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
 		}
 		j.prompts[name] = []evalstream.Slice{{Name: "prompt_version", Value: string(evalstream.AppendString(nil, b.PromptVersion))}}
 	}
-	return judgedVersion{name: name, unit: j.arena.keep(viewOf(j.key))}
+	return judgedVersion{name: name, unit: j.arena.keep(asString(j.key))}
 }
 
 // score is an empty score of a unit.
@@ -549,8 +549,8 @@ func (j *judgedState) held(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
 	return t
 }
 
-// viewOf is b as a string that shares its memory.
-func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+// asString is b as a string that shares its memory.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // names numbers strings that repeat, from 1 on; 0 is "".
 type names struct {
