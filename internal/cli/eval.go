@@ -125,7 +125,7 @@ func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	if slices.Contains(files, "-") && len(files) > 1 {
 		return evalstream.Usagef("want files or - (stdin), got both")
 	}
-	if sink, done, err = e.besideReviews(r.review, sink, done); err != nil {
+	if sink, done, err = e.besideReviews(r.review, files, sink, done); err != nil {
 		return err
 	}
 	list := []stage{

@@ -69,7 +69,9 @@ type reviewSink struct {
 }
 
 // besideReviews opens the edge of reviews, which results go past; done closes it too.
-func (e *env) besideReviews(edge string, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
+// It is created, or cut to nothing if it exists; an input of the command is refused,
+// and so is -, since standard output carries results.
+func (e *env) besideReviews(edge string, inputs []string, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
 	if edge == "" {
 		return results, done, nil
 	}
@@ -78,11 +80,18 @@ func (e *env) besideReviews(edge string, results evalstream.Sink, done func() er
 		return nil, nil, err
 	}
 	if path == "-" {
-		return &reviewSink{results: results, reviews: e.stdoutSink()}, done, nil
+		return nil, nil, evalstream.Usagef("--review -: standard output carries results; name a file, or /dev/stderr")
+	}
+	if there, err := os.Stat(path); err == nil {
+		for _, in := range inputs {
+			if info, err := os.Stat(strings.TrimPrefix(in, "file:")); err == nil && os.SameFile(there, info) {
+				return nil, nil, evalstream.Usagef("--review %s: is an input of this command; name another file", edge)
+			}
+		}
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, nil, evalstream.Lost(fmt.Errorf("review: %w", err))
+		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitLost, Err: fmt.Errorf("review: %w", err), Hint: "name a file in a directory that exists and can be written to"}
 	}
 	both := func() error {
 		err := done()

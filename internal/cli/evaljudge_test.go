@@ -405,6 +405,12 @@ func TestEvalJudgeUsage(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s, want 2: %s", args, code, errs.String(), want)
 		}
 	}
+	f("--review -: standard output carries results", "--review", "-")
+	example := filepath.Join(t.TempDir(), "verdicts.ndjson")
+	if err := os.WriteFile(example, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f("is an input of this command", "--review", example, example)
 	f("panel: want each judge once, got a twice", "--panel", "a,b,a")
 	f("panel: want judges between commas, got an empty name", "--panel", "a,,b")
 	f("by \"mode,judge\": want fields of units", "--by", "mode,judge")
