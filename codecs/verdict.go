@@ -173,8 +173,12 @@ func (d *Decoder) readReview(rec *evalstream.Record) *evalstream.Fault {
 		required bool
 		to       *string
 	}{
-		{reviewUnit, true, &b.Unit}, {reviewDimension, true, &b.Dimension}, {reviewSpan, false, &b.SpanID},
-		{reviewTriple, false, &b.TripleID}, {reviewMode, false, &b.Mode}, {reviewPrompt, false, &b.PromptVersion},
+		{reviewUnit, true, &b.Unit},
+		{reviewDimension, true, &b.Dimension},
+		{reviewSpan, false, &b.SpanID},
+		{reviewTriple, false, &b.TripleID},
+		{reviewMode, false, &b.Mode},
+		{reviewPrompt, false, &b.PromptVersion},
 	} {
 		text, has, f := d.optionalID(r.field)
 		if f != nil {
@@ -222,7 +226,7 @@ func (d *Decoder) coderValues(field int, what string, nulls bool) ([]evalstream.
 	d.valueBuf = d.valueBuf[:0]
 	for c.next() {
 		lit, ok := d.literalOf(c.value, int(c.value.to))
-		if !ok && !(nulls && d.line[c.value.from] == 'n') {
+		if null := d.line[c.value.from] == 'n'; !ok && (!nulls || !null) {
 			return nil, d.wantAt(c.value, d.below(field, c.name()), "number, string or boolean")
 		}
 		d.valueBuf = append(d.valueBuf, evalstream.CoderValue{Coder: c.name(), Value: lit})

@@ -24,24 +24,19 @@ func (d *digester) judgingPattern(s *evalstream.Score) (uint32, *evalstream.Faul
 	straight, swapped := s.Ratings, s.Swapped
 	for len(straight) > 0 || len(swapped) > 0 {
 		var b metric.Ballot
-		ok := true
-		switch c := compareCoders(straight, swapped); {
-		case c <= 0:
-			b.Judge = straight[0].Coder
-			if b.Straight, ok = metric.ParseVote(straight[0].Value); !ok {
-				return 0, badVote(straight[0])
+		var f *evalstream.Fault
+		c := compareCoders(straight, swapped)
+		if c <= 0 {
+			if b.Straight, f = voteOf(straight[0]); f != nil {
+				return 0, f
 			}
-			straight = straight[1:]
-			if c < 0 {
-				break
+			b.Judge, straight = straight[0].Coder, straight[1:]
+		}
+		if c >= 0 {
+			if b.Swapped, f = voteOf(swapped[0]); f != nil {
+				return 0, f
 			}
-			fallthrough
-		default:
-			b.Judge = swapped[0].Coder
-			if b.Swapped, ok = metric.ParseVote(swapped[0].Value); !ok {
-				return 0, badVote(swapped[0])
-			}
-			swapped = swapped[1:]
+			b.Judge, swapped = swapped[0].Coder, swapped[1:]
 		}
 		d.ballots.Ballots = append(d.ballots.Ballots, b)
 	}
@@ -51,8 +46,11 @@ func (d *digester) judgingPattern(s *evalstream.Score) (uint32, *evalstream.Faul
 	}), nil
 }
 
-func badVote(c evalstream.CoderValue) *evalstream.Fault {
-	return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/ratings", Reason: "want 0, 1, good, partial, poor or null of " + c.Coder + ", got " + c.Value}
+func voteOf(c evalstream.CoderValue) (metric.Vote, *evalstream.Fault) {
+	if v, ok := metric.ParseVote(c.Value); ok {
+		return v, nil
+	}
+	return metric.NoVote, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/ratings", Reason: "want 0, 1, good, partial, poor or null of " + c.Coder + ", got " + c.Value}
 }
 
 // compareCoders compares the first coders of two lists, an empty one coming last.
@@ -258,7 +256,7 @@ func (b *book) readJudges(dst []*evalstream.Result, base evalstream.Result, dime
 
 // gone appends an empty result for each that was published of the view and is not
 // among the present ones: which results there are depends on who was heard.
-func (b *book) gone(dst []*evalstream.Result, v *view, present []*evalstream.Result) []*evalstream.Result {
+func (*book) gone(dst []*evalstream.Result, v *view, present []*evalstream.Result) []*evalstream.Result {
 	t := v.reader.told[cellKey{v.group, v.pane}]
 	if t == nil {
 		return dst

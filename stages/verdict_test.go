@@ -28,14 +28,14 @@ func said(out *evalstream.Out) []string {
 	for _, r := range out.Records {
 		switch b := r.Body.(type) {
 		case *evalstream.Score:
-			line := fmt.Sprintf("%s %s: %s", b.Status, b.Unit, list(b.Ratings))
+			parts := []string{fmt.Sprintf("%s %s: %s", b.Status, b.Unit, list(b.Ratings))}
 			if len(b.Swapped) > 0 {
-				line += " swapped " + list(b.Swapped)
+				parts = append(parts, "swapped "+list(b.Swapped))
 			}
 			for _, s := range b.Slices {
-				line += fmt.Sprintf(" %s:%s", s.Name, s.Value)
+				parts = append(parts, s.Name+":"+s.Value)
 			}
-			lines = append(lines, line)
+			lines = append(lines, strings.Join(parts, " "))
 		case *evalstream.Review:
 			line := fmt.Sprintf("review %s: %s %s", b.Unit, b.Why, list(b.Verdicts))
 			if b.Withdrawn {
@@ -252,10 +252,11 @@ func TestJudgedResultsAreWithdrawn(t *testing.T) {
 		values := map[string]string{}
 		for _, r := range out.Records {
 			b := r.Body.(*evalstream.Result)
-			key := b.Metric
+			parts := []string{b.Metric}
 			for _, by := range b.By {
-				key += " " + by.Value
+				parts = append(parts, by.Value)
 			}
+			key := strings.Join(parts, " ")
 			if values[key] = fmt.Sprint(b.Value); b.Undefined != "" {
 				values[key] = b.Undefined
 			}

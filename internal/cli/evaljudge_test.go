@@ -61,13 +61,13 @@ func evaluated(t *testing.T, lines string, args ...string) map[string]published 
 	}
 	results := map[string]published{}
 	for _, r := range objects[published](t, out.Bytes()) {
-		key := r.Metric
+		key := []string{r.Metric}
 		for _, name := range []string{"mode", "ticker", "judge", "judge2"} {
 			if v, ok := r.By[name]; ok && v != "" {
-				key += " " + v
+				key = append(key, v)
 			}
 		}
-		results[key] = r
+		results[strings.Join(key, " ")] = r
 	}
 	return results
 }

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -149,7 +150,7 @@ func (p Panel) Check() error {
 	for i, judge := range p {
 		switch {
 		case judge == "":
-			return fmt.Errorf("panel: want judges between commas, got an empty name")
+			return errors.New("panel: want judges between commas, got an empty name")
 		case slices.Contains(p[:i], judge):
 			return fmt.Errorf("panel: want each judge once, got %s twice", judge)
 		}

@@ -25,7 +25,7 @@ func ballotsOf(t *testing.T, dimension, text string) *Ballots {
 		return v
 	}
 	b := &Ballots{Dimension: dimension}
-	for _, field := range strings.Fields(text) {
+	for field := range strings.FieldsSeq(text) {
 		judge, votes, _ := strings.Cut(field, "=")
 		straight, swapped, both := strings.Cut(votes, "/")
 		ballot := Ballot{Judge: judge, Straight: vote(straight)}
@@ -102,8 +102,11 @@ func TestPanelCount(t *testing.T) {
 		t.Errorf("judges: -want +got\n%s", diff)
 	}
 	pairs := []PairCounts{
-		{A: "a", B: "b", Units: 10, Same: 8}, {A: "a", B: "c", Units: 5, Same: 5}, {A: "a", B: "d", Units: 2, Same: 2},
-		{A: "b", B: "c", Units: 5, Same: 5}, {A: "b", B: "d", Units: 2},
+		{A: "a", B: "b", Units: 10, Same: 8},
+		{A: "a", B: "c", Units: 5, Same: 5},
+		{A: "a", B: "d", Units: 2, Same: 2},
+		{A: "b", B: "c", Units: 5, Same: 5},
+		{A: "b", B: "d", Units: 2},
 	}
 	if diff := cmp.Diff(pairs, p.Pairs(hist)); diff != "" {
 		t.Errorf("pairs: -want +got\n%s", diff)
