@@ -130,12 +130,13 @@ func (d *Decoder) verdict(f int, scale string) (string, *evalstream.Fault) {
 		return "", nil
 	}
 	var literal string
-	switch raw[0] {
-	case '0', '1':
-		if literal = view(raw); len(raw) == 1 && scale != gradedVerdict {
+	switch c := raw[0]; {
+	case c == '-', '0' <= c && c <= '9':
+		literal = view(raw)
+		if (literal == "0" || literal == "1") && scale != gradedVerdict {
 			return literal, nil
 		}
-	case '"':
+	case c == '"':
 		switch literal = d.textOf(v); {
 		case scale == binaryVerdict:
 		case literal == "good":

@@ -53,6 +53,7 @@ func TestDecodeVerdictFaults(t *testing.T) {
 	for _, v := range []string{`2`, `10`, `1.0`, `-1`, `true`, `"1"`, `"Good"`, `""`, `"idk"`, `[1]`, `{}`} {
 		f(`,"dimension":"style","verdict":`+v, "/verdict", "want 0, 1, good, partial, poor or null, got ")
 	}
+	f(`,"dimension":"precision","verdict":2`, "/verdict", "want 0, 1 or null, got 2")
 	f(`,"dimension":"faithfulness","verdict":"good"`, "/verdict", `want 0, 1 or null, got "good"`)
 	f(`,"dimension":"comprehensiveness","verdict":1`, "/verdict", "want good, partial, poor or null, got 1")
 	f(`,"dimension":"style","verdict":1,"swap":1`, "/swap", "want boolean, got number")

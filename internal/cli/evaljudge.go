@@ -21,6 +21,8 @@ func (e *env) evalJudge() *cobra.Command {
 	fs.StringVar(&r.review, "review", "", "`EDGE` for the units that a person should see: NDJSON; the last record of a unit stands, and withdraws it if late verdicts settled it (default: they are counted)")
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
+	by := fs.Lookup("by")
+	by.Usage = strings.Replace(by.Usage, "(default: run)", "(default: mode)", 1)
 	r.common.declare(fs)
 	cmd := &cobra.Command{
 		Use: "judge [--panel a,b,c] [flags] VERDICTS...", Short: "judges' verdicts: panel means, coverage, alpha, leniency, swap consistency",
