@@ -57,7 +57,9 @@ type aggregate struct {
 	replaced  int64
 	rejected  int64
 	late      int64
-	straight  int64 // units that are positions: held in the cells alone
+	refused   atomic.Int64 // scores that a worker has rejected
+	others    atomic.Int64 // records that are no scores
+	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
 	horizon   horizon
 	touched   uint64       // keeps fetching from being optimized away
@@ -297,11 +299,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
-	reviews := reviewTally(a.reviews.Load())
-	if a.received == 0 && a.rejected == 0 {
-		return reviews
-	}
-	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t := evalstream.Tally{Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Received += a.refused.Load()
+	t.Rejected += a.refused.Load()
 	t.Of[evalstream.Scored] = a.straight
 	for _, st := range evalstream.Statuses() {
 		t.Held += a.forgotten[st]
@@ -311,7 +311,8 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	return append([]evalstream.Tally{t}, reviews...)
+	n, reviews := a.others.Load(), a.reviews.Load()
+	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
 }
 
 // passReviews lets reviews through.
@@ -321,13 +322,6 @@ func passReviews(in []evalstream.Record, out *evalstream.Out) {
 			out.Emit(in[i])
 		}
 	}
-}
-
-func reviewTally(n int64) []evalstream.Tally {
-	if n == 0 {
-		return nil
-	}
-	return []evalstream.Tally{{Kind: "review", Received: n, Passed: n}}
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -354,11 +348,13 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 			continue
 		}
 		if !ok {
+			d.a.others.Add(1)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
+			d.a.refused.Add(1)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}

@@ -30,7 +30,8 @@ type merge struct {
 	received int64
 	replaced int64
 	rejected int64
-	reviews  int64
+	others   int64 // records that are no partials
+	reviews  int64 // passed over
 	key      []byte
 }
 
@@ -52,6 +53,7 @@ func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstre
 			continue
 		}
 		if !ok {
+			m.others++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
 		}
@@ -157,9 +159,9 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
-	reviews := reviewTally(m.reviews)
-	if m.received == 0 {
-		return reviews
-	}
-	return append([]evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}, reviews...)
+	return kinds([]evalstream.Tally{
+		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.reviews, Passed: m.reviews},
+		{Received: m.others, Rejected: m.others},
+	}, "partial", "review", otherKinds)
 }

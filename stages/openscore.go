@@ -87,6 +87,7 @@ const (
 	ofLabels
 	ofRatings
 	ofVerdicts
+	ofOthers
 	inputs
 )
 
@@ -178,8 +179,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 				f = o.judges.verdict(rec, b, out)
 			}
 		default:
-			out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()})
-			continue
+			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
 		}
 		t := &o.tallies[kind]
 		t.Received++
@@ -593,7 +593,7 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	}
 	v, j := &ts[ofVerdicts], o.judges.tallied()
 	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict")
+	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

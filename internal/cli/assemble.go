@@ -77,7 +77,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {
-				return nil, "", wrapUsage("%w", err)
+				break // that step will say so
 			}
 			plan.AllSlices, plan.Slices = false, slices.DeleteFunc(a.Fields(), func(f string) bool { return f == "run" })
 			plan.NoTime = !a.Timed() && c.horizon == 0
