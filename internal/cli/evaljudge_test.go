@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// published is a result as it is read off stdout.
-type published struct {
+// judgeResult is a result as it is read off stdout.
+type judgeResult struct {
 	Metric   string            `json:"metric"`
 	By       map[string]string `json:"by"`
 	Value    *float64          `json:"value"`
@@ -53,14 +53,14 @@ func objects[T any](t *testing.T, data []byte) []T {
 }
 
 // evaluated runs eval with lines on stdin and returns the results by metric and group.
-func evaluated(t *testing.T, lines string, args ...string) map[string]published {
+func evaluated(t *testing.T, lines string, args ...string) map[string]judgeResult {
 	t.Helper()
 	var out, errs bytes.Buffer
 	if code := Main(t.Context(), append([]string{"eval"}, args...), strings.NewReader(lines), &out, &errs); code != 0 {
 		t.Fatalf("%v: exit code %d, want 0: %s", args, code, errs.String())
 	}
-	results := map[string]published{}
-	for _, r := range objects[published](t, out.Bytes()) {
+	results := map[string]judgeResult{}
+	for _, r := range objects[judgeResult](t, out.Bytes()) {
 		key := []string{r.Metric}
 		for _, name := range []string{"mode", "ticker", "judge", "judge2"} {
 			if v, ok := r.By[name]; ok && v != "" {
@@ -134,7 +134,7 @@ func TestEvalJudgeLLMBar(t *testing.T) {
 	}
 	lines := llmbarVerdicts(t, "llmbar_vanilla.ndjson")
 	var panels, judges int
-	want := func(r published, name string, num float64, den int64) {
+	want := func(r judgeResult, name string, num float64, den int64) {
 		t.Helper()
 		if r.Num == nil || *r.Num != num || *r.Den != den {
 			t.Errorf("%s: got %+v, want %v of %d", name, r, num, den)
@@ -200,7 +200,7 @@ func alphaOf(t *testing.T, name, level string) alphaVector {
 	return all.Vectors[i]
 }
 
-func wantAlpha(t *testing.T, r published, v alphaVector) {
+func wantAlpha(t *testing.T, r judgeResult, v alphaVector) {
 	t.Helper()
 	want, ok := v.Expected.(float64)
 	if !ok || r.Value == nil || math.Abs(*r.Value-want) > 1e-9 || r.Units != v.Units || r.Values != v.Values {
