@@ -24,7 +24,8 @@ func (e *env) evalJudge() *cobra.Command {
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
 	by := fs.Lookup("by")
-	by.Usage = strings.Replace(by.Usage, "(default: run)", "(default: mode)", 1)
+	by.Usage, _, _ = strings.Cut(by.Usage, " (default: ")
+	by.Usage += " (default: mode)"
 	r.common.declare(fs)
 	cmd := &cobra.Command{
 		Use: "judge [--panel a,b,c] [flags] VERDICTS...", Short: "judges' verdicts: panel means, coverage, alpha, leniency, swap consistency",

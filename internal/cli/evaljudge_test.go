@@ -174,8 +174,8 @@ func TestEvalJudgeLLMBar(t *testing.T) {
 	}
 }
 
-// alphaVector is one golden alpha.
-type alphaVector struct {
+// alphaFigure is one golden alpha.
+type alphaFigure struct {
 	Name     string
 	Level    string
 	Expected any   // a number, or why there is none
@@ -183,24 +183,24 @@ type alphaVector struct {
 	Values   int64 `json:"pairable_values"`
 }
 
-func alphaOf(t *testing.T, name, level string) alphaVector {
+func alphaOf(t *testing.T, name, level string) alphaFigure {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "testdata", "judge", "alpha_vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all struct{ Vectors []alphaVector }
+	var all struct{ Vectors []alphaFigure }
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(all.Vectors, func(v alphaVector) bool { return v.Name == name && v.Level == level })
+	i := slices.IndexFunc(all.Vectors, func(v alphaFigure) bool { return v.Name == name && v.Level == level })
 	if i < 0 {
 		t.Fatalf("no vector %s at %s level", name, level)
 	}
 	return all.Vectors[i]
 }
 
-func wantAlpha(t *testing.T, r judgeResult, v alphaVector) {
+func wantAlpha(t *testing.T, r judgeResult, v alphaFigure) {
 	t.Helper()
 	want, ok := v.Expected.(float64)
 	if !ok || r.Value == nil || math.Abs(*r.Value-want) > 1e-9 || r.Units != v.Units || r.Values != v.Values {
