@@ -29,6 +29,10 @@ type book struct {
 	settings  *evalstream.Settings
 	mixed     error
 	relations dictionary
+	ballots   dictionary // texts of metric.Ballots
+
+	parsed    []*metric.Ballots    // by number in ballots; the reader's
+	withPanel *evalstream.Settings // the reader's
 }
 
 // layout is the fields that cells are kept by. Groupings that differ in the relation
@@ -67,6 +71,7 @@ type cellKey struct {
 type told struct {
 	closed   bool
 	revision int64
+	said     map[string]*evalstream.Result // judging: what was published, by key, as withdrawn
 }
 
 func newBook(a Aggregation) *book {
@@ -106,7 +111,9 @@ func familyOf(name string) int {
 	return slices.Index(names[:], name)
 }
 
-func familyNames() [families]string { return [families]string{"retrieval", "fewshot", "agreement"} }
+func familyNames() [families]string {
+	return [families]string{"retrieval", "fewshot", "agreement", "judging"}
+}
 
 // begin sets the family at the first scored unit and checks every other against it.
 func (b *book) begin(family int, names []string, settings *evalstream.Settings) *evalstream.Fault {

@@ -32,6 +32,7 @@ type merge struct {
 	replaced int64
 	rejected int64
 	others   int64 // records that are no partials
+	reviews  int64 // passed over
 	key      []byte
 }
 
@@ -43,8 +44,15 @@ func (m *merge) Every() evalstream.Every { return m.options.Every }
 
 // Process takes partials; the last of each key stands.
 func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if m.options.Reviews {
+		passReviews(in, out)
+	}
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			m.reviews++
+			continue
+		}
 		if !ok {
 			m.others++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
@@ -155,6 +163,7 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 func (m *merge) Tallies() []evalstream.Tally {
 	return kinds([]evalstream.Tally{
 		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.reviews, Passed: m.reviews},
 		{Received: m.others, Rejected: m.others},
-	}, "partial", otherKinds)
+	}, "partial", "review", otherKinds)
 }

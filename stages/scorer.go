@@ -75,6 +75,8 @@ func (s *Scoring) Expect(kind string) *Expectation {
 		return &Expectation{Family: familyNames()[fewshot], Settings: newSettings(fewshotSettings)}
 	case "rating":
 		return &Expectation{Family: familyNames()[agreement], Settings: newSettings(agreementSettings)}
+	case "verdict":
+		return &Expectation{Family: familyNames()[judging], Settings: newSettings(judgingSettings)}
 	}
 	return nil
 }

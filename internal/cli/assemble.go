@@ -111,7 +111,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch o.Gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
 	case inlineGold:
@@ -132,6 +132,9 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	agg, err := o.Aggregation()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
+	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
 	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -162,6 +165,9 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
@@ -188,6 +194,32 @@ func expected(before []stage) (*stages.Expectation, error) {
 		}
 	}
 	return nil, nil //nolint:nilnil // nothing is expected, and nothing is wrong
+}
+
+// panelOf is the panel of the last of the stages; one that names none has that of the
+// stages before it.
+func panelOf(list []stage) ([]string, error) {
+	var panel []string
+	for _, s := range list {
+		var own []string
+		switch o := s.options.(type) {
+		case *stages.ScoreOptions:
+			own = o.Panel
+		case *stages.AggregateOptions:
+			own = o.Panel
+		case *stages.MergeOptions:
+			own = o.Panel
+		}
+		if own == nil {
+			continue
+		}
+		own = slices.Sorted(slices.Values(own))
+		if panel != nil && !slices.Equal(panel, own) {
+			return nil, evalstream.Usagef("panel: want the same judges in every stage, got %s after %s; name them once", strings.Join(own, ","), strings.Join(panel, ","))
+		}
+		panel = own
+	}
+	return panel, nil
 }
 
 func frozenBefore(list []stage) bool {
