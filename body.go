@@ -77,17 +77,19 @@ const (
 	statuses
 )
 
-var statusNames = [statuses]string{"scored", "pending", "unjudged", "waiting", "expired", "retracted"}
+func statusNames() [statuses]string {
+	return [statuses]string{"scored", "pending", "unjudged", "waiting", "expired", "retracted"}
+}
 
 // Statuses lists the statuses in the order of their values.
 func Statuses() []Status { return []Status{Scored, Pending, Unjudged, Waiting, Expired, Retracted} }
 
 // String is the status's name on the wire.
-func (s Status) String() string { return statusNames[s] }
+func (s Status) String() string { return statusNames()[s] }
 
 // ParseStatus is the inverse of String.
 func ParseStatus(name string) (Status, bool) {
-	for i, n := range statusNames {
+	for i, n := range statusNames() {
 		if n == name {
 			return Status(i), true
 		}
@@ -95,17 +97,20 @@ func ParseStatus(name string) (Status, bool) {
 	return 0, false
 }
 
-// CoderValue is one coder's value in a unit. Value is a JSON literal.
+// CoderValue is one coder's value in a unit. Value is a JSON literal; "" is a verdict
+// that is missing.
 type CoderValue struct{ Coder, Value string }
 
 // Score is what one unit contributes. Exactly one of Values, Label/Gold and
-// Ratings is used by a scored unit: it decides the family.
+// Ratings is used by a scored unit: it decides the family, with Dimension for verdicts.
 type Score struct {
-	Unit, Run string
+	Unit, Run string // Run is the mode where Dimension is set
+	Dimension string // judging: what the Ratings, which are verdicts, are about
 	Status    Status
 	Measures  []string     // names of Values, in the scorer's order; shared, not to be changed
 	Values    []Nano       // retrieval: one a measure
-	Ratings   []CoderValue // agreement: by coder, sorted by coder
+	Ratings   []CoderValue // agreement and judging: by coder, sorted by coder
+	Swapped   []CoderValue // judging: those given in reverse order, sorted by coder
 	Labelled  bool         // few-shot: Label and Gold are set
 	Label     string
 	Gold      string
@@ -120,6 +125,14 @@ type Score struct {
 type Settings struct {
 	Digest string // 16 hex digits
 	Text   string // the options in full, one line
+}
+
+// String is the digest, with the options where they are known: they do not travel.
+func (s *Settings) String() string {
+	if s.Text == "" {
+		return s.Digest
+	}
+	return s.Digest + " (" + s.Text + ")"
 }
 
 // Window is a span of event time, [Start, End).
@@ -171,6 +184,9 @@ type Result struct {
 	Agreed bool  // Units and Values are set: agreement
 	Units  int64 // pairable units
 	Values int64 // pairable values
+	// OffPanel is how many verdicts came from judges outside the panel.
+	OffPanel int64
+
 	Closed bool
 	Final  bool
 	// Revision counts the changes since the window was first published as closed.
@@ -183,7 +199,7 @@ type Result struct {
 type Partial struct {
 	Step                  string
 	Partition, Partitions int32
-	Family                string // retrieval, fewshot, agreement
+	Family                string // retrieval, fewshot, agreement, judging
 	By                    []Slice
 	Window                string // as configured: all, 1h, 1h/5m
 	Pane                  int64  // start of the pane divided by its length; 0 for all
@@ -197,7 +213,7 @@ type Cell struct {
 	N, Pending, Unjudged, Expired int64
 	Measures                      []string
 	Sums                          []Nano  // retrieval: one a measure
-	Counts                        []Count // few-shot: guessed, gold, correct a relation; agreement: units a pattern
+	Counts                        []Count // few-shot: guessed, gold, correct a relation; agreement and judging: units a pattern
 }
 
 // Count is one row of a counting accumulator, sorted by Name.
@@ -215,11 +231,26 @@ type Rejected struct {
 	Line   []byte // the record's bytes as read
 }
 
-func (*Run) Kind() string        { return "run" }
-func (*Qrel) Kind() string       { return "qrel" }
+// Kind is "run".
+func (*Run) Kind() string { return "run" }
+
+// Kind is "qrel".
+func (*Qrel) Kind() string { return "qrel" }
+
+// Kind is "prediction".
 func (*Prediction) Kind() string { return "prediction" }
-func (*Rating) Kind() string     { return "rating" }
-func (*Score) Kind() string      { return "score" }
-func (*Result) Kind() string     { return "result" }
-func (*Partial) Kind() string    { return "partial" }
-func (*Rejected) Kind() string   { return "reject" }
+
+// Kind is "rating".
+func (*Rating) Kind() string { return "rating" }
+
+// Kind is "score".
+func (*Score) Kind() string { return "score" }
+
+// Kind is "result".
+func (*Result) Kind() string { return "result" }
+
+// Kind is "partial".
+func (*Partial) Kind() string { return "partial" }
+
+// Kind is "reject".
+func (*Rejected) Kind() string { return "reject" }

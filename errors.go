@@ -79,8 +79,7 @@ func ExitCode(err error) int {
 	if err == nil {
 		return ExitDone
 	}
-	var e *ExitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*ExitError](err); ok {
 		return e.Code
 	}
 	return ExitInternal

@@ -24,6 +24,9 @@ type Job struct {
 	Workers int
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
+	// IdleTimeout leaves a partition that has given nothing for so long out of the
+	// watermark of all; 0: none is left out.
+	IdleTimeout time.Duration
 	// Partitions is how many partitions the source has; 0 is 1.
 	Partitions int32
 	// FailFast ends the job at the first reject.
@@ -76,10 +79,16 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}
 	stopTicks := r.startTicks(ctx)
 	// A worker that waits for its turn must see the end of the context.
-	unblock := context.AfterFunc(ctx, r.wake)
+	woken := make(chan struct{})
+	unblock := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		r.wake()
+	})
 	wg.Wait()
 	stopTicks()
-	unblock()
+	if !unblock() {
+		<-woken
+	}
 	if err := context.Cause(ctx); err != nil {
 		return r.summary(), err
 	}
@@ -96,6 +105,8 @@ type runner struct {
 	gather []Step // one instance
 	// remotes are the one instance of each Remote, by its place in front.
 	remotes map[int]*remote
+
+	started time.Time
 
 	readMu   sync.Mutex
 	last     map[int32]Seq   // greatest Seq handed out, a partition
@@ -116,7 +127,7 @@ type runner struct {
 
 func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	r := &runner{
-		job: j, cancel: cancel, remotes: map[int]*remote{},
+		job: j, cancel: cancel, started: time.Now(), remotes: map[int]*remote{},
 		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
 	}
 	if err := r.split(); err != nil {
@@ -178,9 +189,7 @@ func (r *runner) fail(err error) {
 
 // wake lets every worker that waits for its turn look at the context again.
 func (r *runner) wake() {
-	r.lanesMu.Lock()
-	defer r.lanesMu.Unlock()
-	for _, l := range r.lanes {
+	for _, l := range r.sorted() { // lanesMu is never held while a lane is waited for
 		l.mu.Lock()
 		l.turn.Broadcast()
 		l.mu.Unlock()
@@ -200,6 +209,8 @@ type lane struct {
 	toTick    int64 // records until the next tick
 	newest    Time
 	watermark Time
+	mark      atomic.Int64 // newest less MaxOutOfOrder, for the gathering steps to see
+	active    atomic.Int64 // wall time of the last block
 	through   []Through
 	block     *Block   // being applied
 	source    []Record // the records that were read from it, by Seq
@@ -216,6 +227,7 @@ type link struct {
 
 func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 	l := &lane{r: r, partition: partition, newest: NoTime, watermark: NoTime}
+	l.mark.Store(int64(NoTime))
 	l.turn = sync.NewCond(&l.mu)
 	for _, s := range steps {
 		st, err := s.New()
@@ -310,6 +322,27 @@ func (r *runner) tickAll(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
+// watermark is the least of the partitions', without those that are idle. There is
+// none before every partition has spoken or been idle for long enough.
+func (r *runner) watermark(now time.Time) Time {
+	idle := r.job.IdleTimeout
+	lanes := r.sorted()
+	if len(lanes) < int(r.job.Partitions) && (idle <= 0 || now.Sub(r.started) < idle) {
+		return NoTime
+	}
+	least, awake := EndOfTime, false
+	for _, l := range lanes {
+		if idle > 0 && now.UnixNano()-l.active.Load() >= int64(idle) {
+			continue
+		}
+		least, awake = min(least, Time(l.mark.Load())), true
+	}
+	if !awake {
+		return NoTime
+	}
+	return least
+}
+
 func (r *runner) flush(ctx context.Context) error {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
@@ -344,7 +377,7 @@ func (r *runner) finish(ctx context.Context) error {
 	}
 	if g := r.gatherL; g != nil {
 		g.mu.Lock()
-		g.through = r.through(lanes)
+		g.through = throughOf(lanes)
 		err := g.advance(ctx, EndOfTime)
 		g.mu.Unlock()
 		if err != nil {
@@ -354,7 +387,7 @@ func (r *runner) finish(ctx context.Context) error {
 	return r.flush(ctx)
 }
 
-func (r *runner) through(lanes []*lane) []Through {
+func throughOf(lanes []*lane) []Through {
 	var all []Through
 	for _, l := range lanes {
 		all = append(all, l.through...)
@@ -448,7 +481,8 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if seen && b.First <= last {
 			b.skip(last)
 		}
-		n := b.count()
+		b.lines = b.count()
+		n := b.lines
 		if n == 0 {
 			continue
 		}

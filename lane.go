@@ -7,23 +7,26 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"time"
 )
 
-// reach notes how far the block goes in its origin.
+// reach notes that the whole block has been applied.
 func (l *lane) reach() {
+	l.active.Store(time.Now().UnixNano())
 	b := l.block
-	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.count()) - 1}
 	if b.Data == nil {
-		last := b.Records[len(b.Records)-1].Pos
-		at = Through{Origin: last.Origin, Line: last.Line}
+		l.pass(b.Records[len(b.Records)-1].Pos)
+		return
 	}
-	for i := range l.through {
-		if l.through[i].Origin == at.Origin {
-			l.through[i].Line = at.Line
-			return
-		}
+	l.pass(Pos{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1})
+}
+
+// pass notes how far an origin has been applied. Results keep the list that they were
+// stamped with, so it is never changed in place.
+func (l *lane) pass(p Pos) {
+	if p.Origin != nil {
+		l.setThrough(Through{Origin: p.Origin, Line: p.Line})
 	}
-	l.through = append(l.through, at)
 }
 
 // enter runs records through the stateful stages, stopping for each tick by count.
@@ -31,12 +34,12 @@ func (l *lane) enter(ctx context.Context, in []Record) error {
 	for len(in) > 0 {
 		n := l.room(len(in))
 		for i := range in[:n] {
-			l.newest = max(l.newest, in[i].Time)
+			l.see(in[i].Time)
 		}
 		if err := l.run(ctx, 0, in[:n]); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return in[n-1].Pos }); err != nil {
 			return err
 		}
 		in = in[n:]
@@ -51,7 +54,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 	for len(obs) > 0 {
 		n := l.room(len(obs))
 		for i := range obs[:n] {
-			l.newest = max(l.newest, obs[i].Time)
+			l.see(obs[i].Time)
 		}
 		s.out.Reset()
 		if err := d.Apply(ctx, obs[:n], &s.out); err != nil {
@@ -60,12 +63,20 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		if err := l.deliver(ctx, 0); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return l.find(obs[n-1].Seq).Pos }); err != nil {
 			return err
 		}
 		obs = obs[n:]
 	}
 	return nil
+}
+
+// see notes that time has come as far as t.
+func (l *lane) see(t Time) {
+	if t > l.newest {
+		l.newest = t
+		l.mark.Store(int64(t - Time(l.r.job.MaxOutOfOrder)))
+	}
 }
 
 func (l *lane) room(n int) int {
@@ -76,7 +87,8 @@ func (l *lane) room(n int) int {
 	return n
 }
 
-func (l *lane) count(ctx context.Context, n int) error {
+// count ticks if n more records make one due; at is where the last of them was read.
+func (l *lane) count(ctx context.Context, n int, at func() Pos) error {
 	if l.every.Records == 0 {
 		return nil
 	}
@@ -84,6 +96,7 @@ func (l *lane) count(ctx context.Context, n int) error {
 		return nil
 	}
 	l.toTick = l.every.Records
+	l.pass(at())
 	return l.tick(ctx)
 }
 
@@ -124,11 +137,13 @@ func (l *lane) tick(ctx context.Context) error {
 		return nil
 	}
 	l.dirty = false
-	if l.newest != NoTime {
-		if wm := l.newest - Time(l.r.job.MaxOutOfOrder); wm > l.watermark {
-			if err := l.advance(ctx, wm); err != nil {
-				return err
-			}
+	wm := Time(l.mark.Load())
+	if l == l.r.gatherL {
+		wm = l.r.watermark(time.Now())
+	}
+	if wm > l.watermark {
+		if err := l.advance(ctx, wm); err != nil {
+			return err
 		}
 	}
 	for i := range l.chain {
@@ -154,12 +169,17 @@ func (l *lane) advance(ctx context.Context, wm Time) error {
 		if !ok {
 			continue
 		}
-		l.chain[i].out.Reset()
-		if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
-			return err
-		}
-		if err := l.deliver(ctx, i); err != nil {
-			return err
+		for {
+			l.chain[i].out.Reset()
+			if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
+				return err
+			}
+			if err := l.deliver(ctx, i); err != nil {
+				return err
+			}
+			if wm != EndOfTime || len(l.chain[i].out.Records) == 0 {
+				break
+			}
 		}
 	}
 	return nil
@@ -182,6 +202,7 @@ func (l *lane) tickGather(ctx context.Context) error {
 }
 
 func (l *lane) setThrough(t Through) {
+	l.through = slices.Clone(l.through)
 	for i := range l.through {
 		if l.through[i].Origin == t.Origin {
 			l.through[i].Line = t.Line
@@ -211,7 +232,10 @@ func (l *lane) stamp(recs []Record) {
 		case *Result:
 			b.Through = l.through
 		case *Partial:
-			b.Partition = l.partition
+			if b.Partitions > 0 {
+				break // it was named by whoever cut the input
+			}
+			b.Step, b.Partition = l.chain[len(l.chain)-1].step.Name, l.partition
 			b.Partitions = max(1, l.r.job.Partitions)
 		}
 	}
@@ -223,10 +247,13 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		return nil
 	}
 	slices.SortStableFunc(rs, func(a, b stepReject) int { return int(a.Seq - b.Seq) })
+	if l.r.job.FailFast {
+		rs = rs[:1]
+	}
 	recs := l.scratch[:0]
 	for _, r := range rs {
 		src := l.find(r.Seq)
-		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.count())-1 {
+		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
 		}
 		at := src.Pos

@@ -39,7 +39,7 @@ func New(name string, steps ...Step) (*Pipeline, error) {
 		case s.Name == "":
 			return nil, fmt.Errorf("pipeline: step %d: want a name, got none", i+1)
 		case seen[s.Name]:
-			return nil, fmt.Errorf("pipeline: step %q: want a name of its own, got it twice; rename one with as:", s.Name)
+			return nil, fmt.Errorf("pipeline: step %q: want a name of its own, got it twice; rename one with as: NAME", s.Name)
 		case s.New == nil:
 			return nil, fmt.Errorf("pipeline: step %q: want a New function, got none", s.Name)
 		case gather && !s.Gather:

@@ -29,6 +29,8 @@ type Block struct {
 	Unterminated bool
 	// Buf is the memory behind Data.
 	Buf []byte
+
+	lines int // how many lines or records, counted once
 }
 
 // Sink is where records go. Calls do not overlap.

@@ -28,7 +28,8 @@ type Stateful interface {
 type Timed interface {
 	Stage
 	// Advance says that the watermark moved; it never moves back. EndOfTime means
-	// that the input has ended. Output is sorted by key.
+	// that the input has ended: it comes again until the stage emits nothing, so that
+	// what is left can come in pieces. Output is sorted by key.
 	Advance(ctx context.Context, watermark Time, out *Out) error
 }
 

@@ -83,7 +83,6 @@ func (w *worker) process(ctx context.Context) error {
 		l.turn.Wait()
 	}
 	l.block, l.source = &w.block, w.lines
-	l.reach()
 	if err := l.reject(ctx, w.rejects); err != nil {
 		return err
 	}
@@ -95,6 +94,7 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.reach()
 	if h := w.r.job.Hooks.Block; h != nil {
 		w.r.sinkMu.Lock()
 		rejects := w.r.rejects
@@ -162,22 +162,26 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 		if !ok {
 			continue
 		}
-		w.rejects = w.rejects[:0]
-		s := &w.chain[i]
-		s.out.Reset()
-		if err := t.Advance(ctx, EndOfTime, &s.out); err != nil {
-			return err
-		}
-		recs, err := w.front(ctx, i+1, s.out.Records)
-		if err != nil {
-			return err
-		}
-		l.mu.Lock()
-		l.block, l.source = nil, nil
-		err = l.enter(ctx, recs)
-		l.mu.Unlock()
-		if err != nil {
-			return err
+		for {
+			s := &w.chain[i]
+			s.out.Reset()
+			if err := t.Advance(ctx, EndOfTime, &s.out); err != nil {
+				return err
+			}
+			if len(s.out.Records) == 0 {
+				break
+			}
+			recs, err := w.front(ctx, i+1, s.out.Records)
+			if err != nil {
+				return err
+			}
+			l.mu.Lock()
+			l.block, l.source = nil, nil
+			err = l.enter(ctx, recs)
+			l.mu.Unlock()
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func BenchmarkDecode(b *testing.B) {
 	lines.Lines, lines.AllSlices = true, true
 	b.Run("run,lines", func(b *testing.B) { benchDecode(b, lines, runs) })
 	b.Run("fewshot", func(b *testing.B) { benchDecode(b, Plan{As: "prediction"}, few) })
-	b.Run("check/run", func(b *testing.B) { benchLines(b, runs, func(l []byte) { check(l) }) })
+	b.Run("check/run", func(b *testing.B) { benchLines(b, runs, func(l []byte) { _ = check(l) }) })
 	// The yardstick: go-json alone, into the struct that holds the planned fields.
 	var r struct {
 		Query  string `json:"query_id"`
@@ -78,5 +78,28 @@ func BenchmarkDecode(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	rec := evalstream.Record{
+		Time: 1700000000e9,
+		Body: &evalstream.Score{
+			Unit: "q0012345", Run: "model-a", Measures: []string{"success@1", "recall@10", "mrr", "ndcg@10"},
+			Values:   []evalstream.Nano{1e9, 5e8, 333333333, 630929754},
+			Slices:   []evalstream.Slice{{Name: "ticker", Value: `"T001"`}, {Name: "model", Value: `"model-a"`}},
+			Settings: &evalstream.Settings{Digest: "0123456789abcdef"},
+		},
+	}
+	var line []byte
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			line = AppendRecord(line[:0], &rec)
+		}
+		b.SetBytes(int64(len(line)))
+	})
+	b.Run("decode", func(b *testing.B) {
+		benchDecode(b, Plan{As: "score", Slices: []string{"ticker"}}, [][]byte{line[:len(line)-1]})
 	})
 }

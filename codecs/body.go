@@ -62,7 +62,9 @@ func (d *Decoder) top() ([]evalstream.Hit, *evalstream.Fault) {
 			return nil, e.whole.fault(d.line, d.entryPath(i, d.r.scorePath), "some entries have a score and some have none; want all or none")
 		}
 		score := -float64(i)
-		if has {
+		if e.exact {
+			score = e.value
+		} else if has {
 			var reason string
 			if score, reason = parseFloat(d.line[e.score.from:e.score.to]); reason != "" {
 				return nil, e.score.fault(d.line, d.entryPath(i, d.r.scorePath), reason)
@@ -105,7 +107,7 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 			return f
 		}
 		if grade < math.MinInt32 || grade > math.MaxInt32 {
-			return v.fault(d.line, d.r.paths[qrelGrade], "want integer of at most 32 bits, got "+string(d.line[v.from:v.to]))
+			return v.fault(d.line, d.r.paths[qrelGrade], "integer "+cutText(d.line[v.from:v.to])+" does not fit 32 bits")
 		}
 	}
 	b := d.qrels.one()
@@ -116,7 +118,6 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 
 func (d *Decoder) readPrediction(rec *evalstream.Record) *evalstream.Fault {
 	b := d.predictions.one()
-	*b = evalstream.Prediction{}
 	var f *evalstream.Fault
 	for field, to := range [...]*string{
 		predDataset: &b.Dataset, predSeed: &b.Seed, predK: &b.K, predEpisode: &b.Episode, predQuery: &b.Query, predRun: &b.Run,

@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
+	simdutf8 "github.com/segmentio/asm/utf8"
 
 	"evalstream"
 )
 
 // check finds what is wrong with the line as JSON: encoding, grammar, escapes.
 func check(line []byte) *evalstream.Fault {
-	if !utf8.Valid(line) {
+	if !simdutf8.Valid(line) {
 		return badEncoding(line)
 	}
 	if !json.Valid(line) {
@@ -53,26 +54,64 @@ func badGrammar(line []byte) *evalstream.Fault {
 	if first == len(line) {
 		return faultAt(line, 0, evalstream.ClassParse, "line is blank; want one JSON object a line")
 	}
-	var all struct{}
-	err := json.Unmarshal(line, &all)
-	at, reason := len(line), "line is not JSON"
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		at = min(max(int(syntax.Offset)-1, 0), len(line))
-		reason = strings.TrimPrefix(syntax.Error(), "json: ")
+	at, reason := syntaxError(line)
+	if i := tooDeep(line[:at]); i >= 0 {
+		return faultAt(line, i, evalstream.ClassParse, depthReason)
 	}
-	switch before := bytes.TrimRight(line[:at], " \t\r\n"); {
-	case at > first && json.Valid(before):
+	if at > first && json.Valid(line[:at]) {
 		if line[first] != '{' {
 			return notObject(line, first)
 		}
 		return faultAt(line, at, evalstream.ClassParse, "two values on a line; want one JSON object a line")
-	case line[first] != '{':
+	}
+	if line[first] != '{' {
 		return notObject(line, first)
-	case at >= len(line):
-		return faultAt(line, len(line), evalstream.ClassParse, "line ends inside a value; want one whole JSON object a line (if it was printed over several lines, jq -c . mends it)")
+	}
+	// If the line is cut short, the fault moves on with whatever follows it.
+	if longer, _ := syntaxError(append(bytes.Clone(line), 0)); longer >= len(line) {
+		return faultAt(line, len(line), evalstream.ClassParse, "line ends inside a value (cut short, or an object printed over several lines, which jq -c . mends)")
+	}
+	for _, name := range []string{"NaN", "nan", "Infinity", "inf"} {
+		if bytes.HasPrefix(line[at:], []byte(name)) {
+			reason = name + " is no JSON number; want a finite number"
+		}
 	}
 	return faultAt(line, at, evalstream.ClassParse, reason)
+}
+
+// syntaxError is where the line stops being JSON, at most its length, and why.
+func syntaxError(line []byte) (at int, reason string) {
+	var all struct{}
+	err := json.Unmarshal(line, &all)
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
+		return 0, "line is not JSON"
+	}
+	return min(max(int(syntax.Offset)-1, 0), len(line)), strings.TrimPrefix(syntax.Error(), "json: ")
+}
+
+const depthReason = "nesting is deeper than 512"
+
+// tooDeep is the first bracket that is nested too deep, -1 if there is none.
+func tooDeep(line []byte) int {
+	depth := 0
+	for i := 0; i < len(line); i++ {
+		switch line[i] {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return i
+			}
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; i < len(line) && line[i] != '"'; i++ {
+				if line[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return -1
 }
 
 // notObject says that a line holds something else.

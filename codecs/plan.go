@@ -1,7 +1,7 @@
 package codecs
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,131 +88,24 @@ func escapeStep(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// kindSpec is what the wire knows of a kind.
-type kindSpec struct {
-	kind   string
-	fields []string // top-level keys that are not fields to group by
-	sliced bool     // remaining scalars are fields to group by
-	read   func(*Decoder, *evalstream.Record) *evalstream.Fault
-}
-
-// The places of fields in the tables of specs.
-const (
-	runQuery = iota
-	runName
-	runTop
-	runTime
-	runRevision
-)
-
-const (
-	qrelQuery = iota
-	qrelPassage
-	qrelGrade
-	qrelSource
-	qrelRevision
-	qrelTime
-)
-
-const (
-	predDataset = iota
-	predSeed
-	predK
-	predEpisode
-	predQuery
-	predRun
-	predLabel
-	predGold
-	predRevision
-	predTime
-	predScore
-)
-
-const (
-	ratingUnit = iota
-	ratingCoder
-	ratingValue
-	ratingRevision
-	ratingTime
-)
-
-const (
-	scoreUnit = iota
-	scoreRun
-	scoreStatus
-	scoreValues
-	scoreRatings
-	scoreLabel
-	scoreGold
-	scorePosition
-	scoreSlices
-	scoreTime
-	scoreRevision
-	scoreSettings
-)
-
-const (
-	partialStep = iota
-	partialPartition
-	partialPartitions
-	partialFamily
-	partialBy
-	partialWindow
-	partialPane
-	partialN
-	partialPending
-	partialUnjudged
-	partialExpired
-	partialMeasures
-	partialSums
-	partialCounts
-	partialJudged
-	partialSettings
-)
-
-// specs lists the kinds that can be read.
-func specs() []kindSpec {
-	return []kindSpec{
-		{"run", []string{"query_id", "run", "top", "time", "revision"}, true, (*Decoder).readRun},
-		{"qrel", []string{"query_id", "passage_id", "grade", "source", "revision", "time"}, false, (*Decoder).readQrel},
-		{"prediction", []string{"dataset", "seed", "k", "episode", "query", "run", "label", "gold", "revision", "time", "score"}, true, (*Decoder).readPrediction},
-		{"rating", []string{"unit", "coder", "value", "revision", "time"}, true, (*Decoder).readRating},
-		{"score", []string{"unit", "run", "status", "values", "ratings", "label", "gold", "position", "slices", "time", "revision", "settings"}, false, (*Decoder).readScore},
-		{"partial", []string{"step", "partition", "partitions", "family", "by", "window", "pane", "n", "pending", "unjudged", "expired", "measures", "sums", "counts", "judged", "settings"}, false, (*Decoder).readPartial},
-		{"passage", passageFields(), true, (*Decoder).readPassage},
-		{"query", queryFields(), true, (*Decoder).readQuery},
-		{"instance", instanceFields(), false, (*Decoder).readInstance},
-		{"episode", episodeFields(), true, (*Decoder).readEpisode},
-	}
-}
-
-// Kinds lists the kinds that a Decoder reads.
-func Kinds() []string {
-	var names []string
-	for _, s := range specs() {
-		names = append(names, s.kind)
-	}
-	return names
-}
-
 // reader is a plan for one kind.
 type reader struct {
 	kindSpec
-	root            *place
-	sources         int      // values to note a line
-	source          []int32  // of each field: which noted value it is
-	own             []int32  // of each field: its own top-level key, -1 if nobody asks
-	paths           []string // of each field: the JSON Pointer that it is read from
-	mapped          []mappedSlice
-	wanted          []string // names of Plan.Slices
-	texts           []string // names of Plan.Texts
-	kindAt          int32    // the line's own kind
-	quoted          []byte   // the kind as a JSON string
-	id              int32    // values of an entry of the ranked list
-	score           int32
-	idPath          string
-	scorePath       string
-	ownID, ownScore int32
+	quoted  []byte // the kind as a JSON string
+	root    *place
+	list    *place   // of the ranked list, nil if the kind has none
+	sources int      // values to note a line
+	kindAt  int32    // which of them is the line's own kind
+	source  []int32  // of each field: which it is
+	own     []int32  // of each field: which its own top-level key is
+	paths   []string // of each field: the JSON Pointer that it is read from
+	mapped  []mappedSlice
+	wanted  []string // names of Plan.Slices
+	texts   []string // names of Plan.Texts
+
+	// Of an entry of the ranked list; -1 if the kind has none.
+	id, score, ownID, ownScore int32
+	idPath, scorePath          string
 }
 
 // mappedSlice is a field to group by that stands somewhere below the top level.
@@ -222,28 +115,26 @@ type mappedSlice struct {
 	carried     bool // into the body; otherwise only into the line
 }
 
+// noter plans the value that steps lead to from a place, and is its number; prefix
+// tells places apart.
+type noter func(from *place, prefix string, steps []string) int32
+
 // newReader plans one kind.
 func newReader(spec kindSpec, p Plan) (*reader, error) {
 	r := &reader{quoted: evalstream.AppendString(nil, spec.kind), kindSpec: spec, root: &place{}, wanted: p.Slices, texts: p.Texts, id: -1, score: -1, ownID: -1, ownScore: -1}
 	noted := map[string]int32{}
-	note := func(from *place, prefix string, steps []string) (int32, error) {
+	note := func(from *place, prefix string, steps []string) int32 {
 		key := prefix + "/" + strings.Join(mapAll(steps, escapeStep), "/")
 		if at, ok := noted[key]; ok {
-			return at, nil
+			return at
 		}
 		at := int32(r.sources)
-		if err := from.plan(steps, at); err != nil {
-			return 0, err
-		}
+		from.plan(steps, at)
 		noted[key] = at
 		r.sources++
-		return at, nil
+		return at
 	}
-	top := func(name string) (int32, error) { return note(r.root, "", []string{name}) }
-	var err error
-	if r.kindAt, err = top("kind"); err != nil {
-		return nil, err
-	}
+	r.kindAt = note(r.root, "", []string{"kind"})
 	from := map[string]Mapping{}
 	for _, m := range p.Map {
 		if old, ok := from[m.Field]; ok {
@@ -254,20 +145,14 @@ func newReader(spec kindSpec, p Plan) (*reader, error) {
 	// Own keys of mapped fields are noted too: they are not fields to group by, and
 	// splicing has to know where they stand.
 	for _, name := range spec.fields {
-		own, err := top(name)
-		if err != nil {
-			return nil, err
-		}
+		own := note(r.root, "", []string{name})
 		source, path := own, pointerTo(name)
 		if m, ok := from[name]; ok {
 			steps, err := m.steps()
 			if err != nil {
 				return nil, err
 			}
-			if source, err = note(r.root, "", steps); err != nil {
-				return nil, err
-			}
-			path = m.Pointer
+			source, path = note(r.root, "", steps), m.Pointer
 		}
 		r.source, r.own, r.paths = append(r.source, source), append(r.own, own), append(r.paths, path)
 		delete(from, name)
@@ -280,35 +165,36 @@ func newReader(spec kindSpec, p Plan) (*reader, error) {
 	if err := r.planSlices(p, from, note); err != nil {
 		return nil, err
 	}
+	if r.list != nil && (len(r.list.planned) > 0 || len(r.list.members) > 0) {
+		return nil, evalstream.Usagef("map: a field is read from inside of top (%s); want top.id or top.score", r.paths[runTop])
+	}
+	if r.root.crowded() {
+		return nil, evalstream.Usagef("%s: more than %d fields of one object are asked for", spec.kind, maxMembers)
+	}
 	return r, nil
 }
 
 // planEntries plans what is read of the entries of the ranked list.
-func (r *reader) planEntries(from map[string]Mapping, note func(*place, string, []string) (int32, error)) error {
+func (r *reader) planEntries(from map[string]Mapping, note noter) error {
 	steps, err := Mapping{Pointer: r.paths[runTop]}.steps()
 	if err != nil {
 		return err
 	}
-	list := r.root.descend(steps)
-	list.list = true
-	entry := list.entry()
+	r.list = r.root.descend(steps)
+	r.list.list = true
+	entry := r.list.entry()
 	one := func(name string) (source, own int32, path string, err error) {
-		if own, err = note(entry, "top/-", []string{name}); err != nil {
+		own = note(entry, "top/-", []string{name})
+		m, ok := from["top."+name]
+		if !ok {
+			return own, own, pointerTo(name), nil
+		}
+		delete(from, "top."+name)
+		steps, err := m.steps()
+		if err != nil {
 			return 0, 0, "", err
 		}
-		source, path = own, pointerTo(name)
-		if m, ok := from["top."+name]; ok {
-			steps, err := m.steps()
-			if err != nil {
-				return 0, 0, "", err
-			}
-			if source, err = note(entry, "top/-", steps); err != nil {
-				return 0, 0, "", err
-			}
-			path = m.Pointer
-			delete(from, "top."+name)
-		}
-		return source, own, path, nil
+		return note(entry, "top/-", steps), own, m.Pointer, nil
 	}
 	if r.id, r.ownID, r.idPath, err = one("id"); err != nil {
 		return err
@@ -318,34 +204,32 @@ func (r *reader) planEntries(from map[string]Mapping, note func(*place, string, 
 }
 
 // planSlices plans the fields to group by; from holds the mappings that are left.
-func (r *reader) planSlices(p Plan, from map[string]Mapping, note func(*place, string, []string) (int32, error)) error {
+func (r *reader) planSlices(p Plan, from map[string]Mapping, note noter) error {
 	if !r.sliced {
-		for name := range from {
+		for _, name := range slices.Sorted(maps.Keys(from)) {
 			if name == "kind" || p.As != "" {
-				return evalstream.Usagef("map: %s has no field %q (have %s)", r.kind, name, strings.Join(r.fields, ", "))
+				return r.noField(name)
 			}
 		}
 		return nil
 	}
-	for _, name := range sortedKeys(from) {
+	for _, name := range slices.Sorted(maps.Keys(from)) {
 		m := from[name]
 		if name == "kind" || strings.HasPrefix(name, "top.") {
 			if p.As == "" && name != "kind" {
 				continue
 			}
-			return evalstream.Usagef("map: %s has no field %q (have %s)", r.kind, name, strings.Join(r.fields, ", "))
+			return r.noField(name)
 		}
 		steps, err := m.steps()
 		if err != nil {
 			return err
 		}
 		s := mappedSlice{name: name, carried: p.AllSlices || slices.Contains(p.Slices, name) || slices.Contains(p.Texts, name)}
-		if s.source, err = note(r.root, "", steps); err != nil {
-			return err
+		if !s.carried && !p.Lines && p.As != "" {
+			return evalstream.Usagef("map: %s has no field %q, and nothing groups by it%s", r.kind, name, have(name, r.fields))
 		}
-		if s.own, err = note(r.root, "", []string{name}); err != nil {
-			return err
-		}
+		s.source, s.own = note(r.root, "", steps), note(r.root, "", []string{name})
 		r.mapped = append(r.mapped, s)
 	}
 	r.root.slices = p.AllSlices
@@ -361,6 +245,10 @@ func (r *reader) planSlices(p Plan, from map[string]Mapping, note func(*place, s
 		}
 	}
 	return nil
+}
+
+func (r *reader) noField(name string) error {
+	return evalstream.Usagef("map: %s has no field %q%s", r.kind, name, have(name, r.fields))
 }
 
 // reserved reports whether a top-level key is something else than a field to group by.
@@ -379,15 +267,6 @@ func mapAll(in []string, f func(string) string) []string {
 	return out
 }
 
-func sortedKeys(m map[string]Mapping) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // index reads a reference token as an array index.
 func index(step string) (int, bool) {
 	if step == "" || len(step) > 1 && step[0] == '0' {
@@ -403,5 +282,5 @@ func checkUnit(u time.Duration) error {
 	case 0, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
 		return nil
 	}
-	return evalstream.Usagef("time unit: want s, ms, us or ns, got %v", fmt.Sprint(u))
+	return evalstream.Usagef("time unit: want s, ms, us or ns, got %v", u)
 }

@@ -19,7 +19,7 @@ func (s *slab[T]) copy(v []T) []T {
 	}
 	for {
 		if s.cur == len(s.chunks) {
-			s.chunks = append(s.chunks, make([]T, 0, max(s.chunk(), len(v))))
+			s.chunks = append(s.chunks, make([]T, 0, max(chunk[T](), len(v))))
 		}
 		c := s.chunks[s.cur]
 		if n := len(c); n+len(v) <= cap(c) {
@@ -35,7 +35,7 @@ func (s *slab[T]) copy(v []T) []T {
 func (s *slab[T]) one() *T {
 	for {
 		if s.cur == len(s.chunks) {
-			s.chunks = append(s.chunks, make([]T, 0, s.chunk()))
+			s.chunks = append(s.chunks, make([]T, 0, chunk[T]()))
 		}
 		c := s.chunks[s.cur]
 		if n := len(c); n < cap(c) {
@@ -49,7 +49,7 @@ func (s *slab[T]) one() *T {
 }
 
 // chunk is how many T make 64 KiB.
-func (s *slab[T]) chunk() int {
+func chunk[T any]() int {
 	var one T
 	return max(1, (64<<10)/int(unsafe.Sizeof(one)))
 }

@@ -13,9 +13,9 @@ const (
 	TRECQrelFile // four fields a line
 )
 
-// String is ndjson, trec-run, trec-qrels or unknown.
+// String is ndjson, trec_run, trec_qrels or unknown.
 func (f Format) String() string {
-	return [...]string{"unknown", "ndjson", "trec-run", "trec-qrels"}[f]
+	return [...]string{"unknown", "ndjson", "trec_run", "trec_qrels"}[f]
 }
 
 // Sniff tells the format by the first line of head that is not blank, which should be

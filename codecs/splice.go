@@ -91,10 +91,10 @@ func (d *Decoder) spliceEntries(list span) []byte {
 		at = e.whole.to
 		var edits []edit
 		if r.id != r.ownID {
-			edits = appendEdit(edits, e.ownID, at-1, "id", d.bytesOf(e.id))
+			edits = appendEdit(edits, d.owns[i].id, at-1, "id", d.bytesOf(e.id))
 		}
 		if r.score != r.ownScore {
-			edits = appendEdit(edits, e.ownScore, at-1, "score", d.bytesOf(e.score))
+			edits = appendEdit(edits, d.owns[i].score, at-1, "score", d.bytesOf(e.score))
 		}
 		dst = d.apply(dst, edits, e.whole)
 	}

@@ -1,6 +1,7 @@
 package codecs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -115,7 +116,7 @@ func readText(r io.Reader) (string, error) {
 		return "", err
 	}
 	if b.Len() == 0 {
-		return "", fmt.Errorf("want at least one line, got an empty file")
+		return "", errors.New("want at least one line, got an empty file")
 	}
 	return b.String(), nil
 }
@@ -124,8 +125,8 @@ func readText(r io.Reader) (string, error) {
 // the text behind the line.
 func splitLine(text string, fields []string) (n int, rest string) {
 	line := text
-	if end := strings.IndexByte(text, '\n'); end >= 0 {
-		line, rest = text[:end], text[end+1:]
+	if before, after, ok := strings.Cut(text, "\n"); ok {
+		line, rest = before, after
 	}
 	for n < len(fields) {
 		i := 0

@@ -1,6 +1,8 @@
 package codecs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -31,7 +33,7 @@ type TRECRuns struct {
 	key    []byte
 	text   slab[byte]
 	ids    idSet
-	held   *evalstream.Rejected // a line that is set aside after the group before it
+	held   *evalstream.Rejected // a line that belongs to no list
 }
 
 // trecGroup is the list of one query and run.
@@ -52,7 +54,7 @@ func NewTRECRuns(r io.Reader, origin *evalstream.Origin, gather bool) *TRECRuns 
 }
 
 // All yields the records in the order of their first lines; Pos is the first line, and
-// Seq counts from 0. A record that is set aside has an [evalstream.Rejected] body with
+// Seq counts the records from 0. A bad line comes before the list that it stands in. A record that is set aside has an [evalstream.Rejected] body with
 // the position and bytes of the line at fault: a line that is no run line, or a list
 // with a passage twice or a score that is not a finite number, which is set aside whole.
 // An error is about the stream and ends it. All is called once.
@@ -60,7 +62,7 @@ func (t *TRECRuns) All() iter.Seq2[evalstream.Record, error] {
 	return func(yield func(evalstream.Record, error) bool) {
 		for {
 			rec, err := t.next()
-			if err == io.EOF || !yield(rec, err) || err != nil {
+			if errors.Is(err, io.EOF) || !yield(rec, err) || err != nil {
 				return
 			}
 		}
@@ -69,13 +71,13 @@ func (t *TRECRuns) All() iter.Seq2[evalstream.Record, error] {
 
 func (t *TRECRuns) next() (evalstream.Record, error) {
 	for {
-		if t.held != nil && (t.gather || len(t.groups) == 0) {
+		if t.held != nil {
 			rec := setAside(t.held, t.seq)
 			t.held = nil
 			t.seq++
 			return rec, nil
 		}
-		if len(t.groups) > 0 && (t.read || t.held != nil || t.groups[0] != t.last) && (t.read || !t.gather) {
+		if len(t.groups) > 0 && (t.read || !t.gather && t.groups[0] != t.last) {
 			g := t.groups[0]
 			t.groups = t.groups[1:]
 			return t.hand(g), nil
@@ -83,7 +85,8 @@ func (t *TRECRuns) next() (evalstream.Record, error) {
 		if t.read {
 			return evalstream.Record{}, io.EOF
 		}
-		if err := t.line(); err != nil {
+		err := t.line()
+		if t.read = errors.Is(err, io.EOF); err != nil && !t.read {
 			return evalstream.Record{}, err
 		}
 	}
@@ -116,32 +119,35 @@ func (t *TRECRuns) hand(g *trecGroup) evalstream.Record {
 	return g.rec
 }
 
-// line takes in one line.
+// line takes in one line; io.EOF after the last.
 func (t *TRECRuns) line() error {
 	line, long, err := t.lines.next()
-	if err == io.EOF {
-		t.read = true
-		return nil
-	}
 	if err != nil {
 		return err
 	}
+	if f := t.take(line, long); f != nil {
+		at := t.lines.at
+		at.Column = f.Column
+		t.held = &evalstream.Rejected{At: at, Class: f.Class, Reason: f.Reason, Line: bytes.Clone(line)}
+	}
+	return nil
+}
+
+// take adds the line to its list; a fault means that it has none.
+func (t *TRECRuns) take(line []byte, long int64) *evalstream.Fault {
 	if long > 0 {
-		t.hold(line, 0, evalstream.ClassTooLarge, tooLong(long, t.lines.limit))
-		return nil
+		return &evalstream.Fault{Class: evalstream.ClassTooLarge, Reason: tooLong(long, t.lines.limit)}
 	}
 	var f [6]trecField
 	if fault := splitTREC(line, f[:], "query Q0 passage rank score run"); fault != nil {
-		t.hold(line, fault.Column, fault.Class, fault.Reason)
-		return nil
+		return fault
 	}
 	query, run := f[0].of(line), f[5].of(line)
 	g := t.last
 	if g == nil || g.run.QueryID != string(query) || g.run.Run != string(run) {
 		if g = t.group(query, run); g == nil {
-			t.hold(line, 0, evalstream.ClassSchema, fmt.Sprintf(
-				"query %s of run %s comes back after other lines; sort the file by query and run", quote(string(query)), quote(string(run))))
-			return nil
+			return &evalstream.Fault{Class: evalstream.ClassSchema, Reason: fmt.Sprintf(
+				"query %s of run %s comes back after other lines; sort the file by query and run", quote(string(query)), quote(string(run)))}
 		}
 	}
 	t.last = g
@@ -149,8 +155,10 @@ func (t *TRECRuns) line() error {
 	if !ok && g.fault == nil {
 		at := t.lines.at
 		at.Column = int32(f[4].from + 1)
-		g.fault = &evalstream.Rejected{At: at, Class: evalstream.ClassParse,
-			Reason: "want finite score, got " + quote(string(f[4].of(line))), Line: append([]byte(nil), line...)}
+		g.fault = &evalstream.Rejected{
+			At: at, Class: evalstream.ClassParse,
+			Reason: "want finite score, got " + quote(string(f[4].of(line))), Line: bytes.Clone(line),
+		}
 	}
 	g.run.Top = append(g.run.Top, evalstream.Hit{ID: view(t.text.copy(f[2].of(line))), Score: score})
 	g.lines = append(g.lines, t.lines.at.Line)
@@ -177,12 +185,6 @@ func (t *TRECRuns) group(query, run []byte) *trecGroup {
 	return g
 }
 
-func (t *TRECRuns) hold(line []byte, column int32, class evalstream.Class, reason string) {
-	at := t.lines.at
-	at.Column = column
-	t.held = &evalstream.Rejected{At: at, Class: class, Reason: reason, Line: append([]byte(nil), line...)}
-}
-
 // TRECQrels reads a TREC qrels file, "query iteration passage grade" a line, into
 // records with a [evalstream.Qrel] body. The iteration is not read.
 type TRECQrels struct {
@@ -207,7 +209,7 @@ func (t *TRECQrels) All() iter.Seq2[evalstream.Record, error] {
 		for seq := evalstream.Seq(0); ; seq++ {
 			line, long, err := t.lines.next()
 			if err != nil {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					yield(evalstream.Record{}, err)
 				}
 				return
@@ -215,7 +217,7 @@ func (t *TRECQrels) All() iter.Seq2[evalstream.Record, error] {
 			rec := evalstream.Record{Pos: t.lines.at, Seq: seq, Time: evalstream.NoTime}
 			if b, f := t.parse(line, long); f != nil {
 				rec.Pos.Column = f.Column
-				rec = setAside(&evalstream.Rejected{At: rec.Pos, Class: f.Class, Reason: f.Reason, Line: append([]byte(nil), line...)}, seq)
+				rec = setAside(&evalstream.Rejected{At: rec.Pos, Class: f.Class, Reason: f.Reason, Line: bytes.Clone(line)}, seq)
 			} else {
 				rec.Body = b
 			}
@@ -237,8 +239,10 @@ func (t *TRECQrels) parse(line []byte, long int64) (*evalstream.Qrel, *evalstrea
 	query, passage := f[0].of(line), f[2].of(line)
 	grade, err := strconv.ParseInt(string(f[3].of(line)), 10, 32)
 	if err != nil {
-		return nil, &evalstream.Fault{Class: evalstream.ClassParse, Column: int32(f[3].from + 1),
-			Reason: "want integer grade, got " + quote(string(f[3].of(line)))}
+		return nil, &evalstream.Fault{
+			Class: evalstream.ClassParse, Column: int32(f[3].from + 1),
+			Reason: "want integer grade, got " + quote(string(f[3].of(line))),
+		}
 	}
 	t.key = append(append(append(t.key[:0], query...), ' '), passage...)
 	hash := xxh3.Hash128(t.key)

@@ -6,11 +6,13 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // NewAggregate makes aggregate: it remembers what each unit contributes, so that a
@@ -22,9 +24,9 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		g := &aggregate{book: newBook(a), fields: a.Fields(), grain: finest(a.Windows)}
+		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
-		return g, nil
+		return g, g.expect(a.Expect)
 	}, nil
 }
 
@@ -33,6 +35,7 @@ type aggregate struct {
 	*book
 	fields []string // that groups are made of
 	grain  time.Duration
+	timed  bool // windows are cut by time
 	units  units
 
 	runs     dictionary
@@ -54,9 +57,13 @@ type aggregate struct {
 	replaced  int64
 	rejected  int64
 	late      int64
-	straight  int64 // units that are positions: held in the cells alone
+	refused   atomic.Int64 // scores that a worker has rejected
+	others    atomic.Int64 // records that are no scores
+	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
-	swept     evalstream.Time
+	horizon   horizon
+	touched   uint64       // keeps fetching from being optimized away
+	reviews   atomic.Int64 // passed over
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -64,13 +71,17 @@ type contribution struct {
 	values      []evalstream.Nano
 	label, gold uint32
 	ratings     string
+	ballots     uint32
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (a *aggregate) Load(_, _ []byte) error { return nil }
+func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if a.options.Reviews {
+		passReviews(in, out)
+	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.Apply(ctx, a.obs, out)
 }
@@ -84,6 +95,7 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 		return a.mixed
 	}
 	a.look()
+	a.touched += a.units.fetch(in)
 	for i := range in {
 		if f := a.apply(&in[i]); f != nil {
 			out.Reject(in[i].Seq, *f)
@@ -101,15 +113,19 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	a.scored = a.scored || o.Status == evalstream.Scored
+	if limit, due := a.horizon.see(o.Time); due {
+		a.sweep(limit)
+	}
+	if f := a.horizon.late(o.Time); f != nil {
+		a.late++
+		return f
+	}
 	if o.Unit == ([2]uint64{}) {
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
 		return nil
-	}
-	if f := a.tooLate(o.Time); f != nil {
-		a.late++
-		return f
 	}
 	pane, err := a.relative(o.Time)
 	if err != nil {
@@ -164,6 +180,8 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 			c.labels(contributes.label, contributes.gold, sign)
 		case agreement:
 			c.patterns.AddPattern(contributes.ratings, sign)
+		case judging:
+			c.vote(contributes.ballots, sign)
 		}
 	}
 }
@@ -197,39 +215,40 @@ func (a *aggregate) absolute(pane int32) int64 {
 	return a.base + int64(pane)
 }
 
-func (a *aggregate) tooLate(t evalstream.Time) *evalstream.Fault {
-	h := a.options.Horizon
-	if h <= 0 || t == evalstream.NoTime || a.watermark == evalstream.NoTime || a.watermark == evalstream.EndOfTime || t >= a.watermark-evalstream.Time(h) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, h, a.watermark)}
-}
-
 // Advance closes windows; at the end of the input everything is final.
 func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	if a.mixed != nil {
 		return a.mixed
 	}
-	a.watermark, a.book.judged = watermark, a.units.judged
+	a.watermark, a.judged = watermark, a.units.judged
 	if watermark == evalstream.EndOfTime {
-		if a.options.Partials {
+		switch {
+		case a.ended:
+			return nil
+		case a.options.Partials:
+			a.ended = true
 			a.partials(out, true)
 			return nil
 		}
+		a.ended = true
 		return a.publish(out, true)
 	}
-	a.sweep()
 	return nil
 }
 
-// sweep forgets units older than the horizon. Their contributions stay in the cells.
-func (a *aggregate) sweep() {
-	h := evalstream.Time(a.options.Horizon)
-	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
-		return
+// grainOf is what the time of a unit is kept in: as fine as the windows need it, and
+// a thousandth of the horizon, so that a unit is forgotten in time.
+func grainOf(a *Aggregation) time.Duration {
+	g := finest(a.Windows)
+	if g == 0 && a.Horizon > 0 {
+		return max(1, a.Horizon/1000)
 	}
-	a.swept = a.watermark
-	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
+	return g
+}
+
+// sweep forgets units older than limit. Their contributions stay in the cells.
+func (a *aggregate) sweep(limit evalstream.Time) {
+	oldest := floorDiv(int64(limit), int64(a.grain))
 	a.units.keep(func(s *slot) bool {
 		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
 			return true
@@ -248,7 +267,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 		a.partials(out, false)
 		return nil
 	}
-	a.book.judged = a.units.judged
+	a.judged = a.units.judged
 	return a.publish(out, false)
 }
 
@@ -256,6 +275,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
 	emit := func(p *evalstream.Partial) {
 		p.Settings, p.Judged = a.settings, a.units.judged
+		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
 	from := len(out.Records)
@@ -267,7 +287,7 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 		}
 		for _, c := range cells {
 			emit(&evalstream.Partial{
-				Family: familyNames[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+				Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
 			})
 		}
 		s.clean()
@@ -281,10 +301,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
-	if a.received == 0 && a.rejected == 0 {
-		return nil
-	}
-	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t := evalstream.Tally{Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Received += a.refused.Load()
+	t.Rejected += a.refused.Load()
 	t.Of[evalstream.Scored] = a.straight
 	for _, st := range evalstream.Statuses() {
 		t.Held += a.forgotten[st]
@@ -294,7 +313,17 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	return []evalstream.Tally{t}
+	n, reviews := a.others.Load(), a.reviews.Load()
+	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
+}
+
+// passReviews lets reviews through.
+func passReviews(in []evalstream.Record, out *evalstream.Out) {
+	for i := range in {
+		if _, ok := in[i].Body.(*evalstream.Review); ok {
+			out.Emit(in[i])
+		}
+	}
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -303,6 +332,7 @@ type digester struct {
 	runs, groups, patterns memo
 	key                    []byte
 	literals               []string
+	ballots                metric.Ballots
 	settings               *evalstream.Settings
 }
 
@@ -315,12 +345,18 @@ func (a *aggregate) Digester() evalstream.Digester {
 func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, out *evalstream.Out) []evalstream.Observation {
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			d.a.reviews.Add(1)
+			continue
+		}
 		if !ok {
+			d.a.others.Add(1)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
+			d.a.refused.Add(1)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}
@@ -332,7 +368,7 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
-	if at == evalstream.NoTime && d.a.grain != 0 && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
+	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {
@@ -358,11 +394,14 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 
 // appendField appends a field's literal and a separator; an absent field has none.
 func appendField(dst []byte, s *evalstream.Score, name string) []byte {
-	switch name {
-	case "run":
+	judged := s.Dimension != ""
+	switch {
+	case name == "run", judged && name == "mode":
 		if s.Run != "" {
 			dst = evalstream.AppendString(dst, s.Run)
 		}
+	case judged && name == "dimension":
+		dst = evalstream.AppendString(dst, s.Dimension)
 	default:
 		for i := range s.Slices {
 			if s.Slices[i].Name == name {
@@ -426,6 +465,8 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		family = retrieval
 	case s.Labelled:
 		family = fewshot
+	case s.Dimension != "":
+		family = judging
 	}
 	if s.Settings != d.settings || d.settings == nil {
 		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
@@ -449,6 +490,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		return d.patterns.id(d.key, func(uint32, string) {
 			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
 		}), nil
+	}
+	if family == judging {
+		return d.judgingPattern(s)
 	}
 	d.literals = d.literals[:0]
 	for _, r := range s.Ratings {

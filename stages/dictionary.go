@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"strings"
 	"sync"
 )
@@ -47,20 +49,50 @@ func (d *dictionary) name(id uint32) string {
 	return d.names[id]
 }
 
-// memo is one worker's view of a dictionary, without a lock.
+// memo is one worker's view of a dictionary, without a lock. Most records of a stream
+// have one of a few values, so the last value of each of a few places comes first.
 type memo struct {
-	of  *dictionary
-	ids map[string]uint32
+	of     *dictionary
+	ids    map[string]*numbered
+	recent [1 << recentBits]*numbered
+}
+
+// numbered is a string and its number.
+type numbered struct {
+	name string
+	id   uint32
+}
+
+const recentBits = 10
+
+// place is where a string is looked for first: by its length and its ends.
+func place(s []byte) uint64 {
+	h := uint64(len(s))
+	switch n := len(s); {
+	case n >= 8:
+		h ^= binary.LittleEndian.Uint64(s) ^ bits.RotateLeft64(binary.LittleEndian.Uint64(s[n-8:]), 31)
+	case n >= 4:
+		h ^= uint64(binary.LittleEndian.Uint32(s))<<32 ^ uint64(binary.LittleEndian.Uint32(s[n-4:]))<<4
+	case n > 0:
+		h ^= uint64(s[0])<<32 ^ uint64(s[n-1])<<16 ^ uint64(s[n/2])<<8
+	}
+	return h * 0x9e3779b97f4a7c15 >> (64 - recentBits)
 }
 
 func (m *memo) id(s []byte, made func(id uint32, name string)) uint32 {
-	if id, ok := m.ids[string(s)]; ok {
-		return id
+	r := &m.recent[place(s)]
+	if n := *r; n != nil && n.name == string(s) {
+		return n.id
 	}
-	id := m.of.id(s, made)
-	if m.ids == nil {
-		m.ids = make(map[string]uint32)
+	n := m.ids[string(s)]
+	if n == nil {
+		n = &numbered{id: m.of.id(s, made)}
+		n.name = m.of.name(n.id)
+		if m.ids == nil {
+			m.ids = make(map[string]*numbered)
+		}
+		m.ids[n.name] = n
 	}
-	m.ids[string(s)] = id
-	return id
+	*r = n
+	return n.id
 }

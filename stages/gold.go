@@ -3,7 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"sync/atomic"
 
@@ -11,42 +11,46 @@ import (
 )
 
 // Gold is frozen gold: all judgments of all queries, or the gold labels of all
-// units. It is filled as a Sink of qrel or prediction records, then sealed; a
-// sealed Gold is shared by all workers.
+// units. It is filled by a job as a stage, then sealed; a sealed Gold is shared by
+// all workers. It costs 40 bytes a judged unit, 20 a further judgment, and their text.
 type Gold struct {
 	source    string
-	sources   string // the one source seen, if source is not given
+	first     string // the one source seen, if source is not given
 	anySource bool
 	labels    bool // gold labels of few-shot units, not judgments
 	arena     arena
 	units     table
-	rows      []goldRow // by unit: head of its judgments
-	next      []goldSlot
-	judgments []judgment // sealed: the judgments of each unit side by side
-	spans     []span     // sealed: by unit
-	matched   []atomic.Uint32
-	waited    atomic.Bool
+	rows      []goldRow // by unit
+	more      []goldRow // further judgments of a unit, in a list
+	revisions map[goldSlot]int64
+	matched   []atomic.Uint32 // by unit, 32 a word
+	waited    int             // units that were looked at for the end
 
-	received, replaced, rejected int64
-	held                         int64 // slots, once sealed
+	received, replaced, rejected, passed int64
 }
 
-type goldRow struct{ first int32 }
+// goldRow is one judgment of a unit, and where the next is.
+type goldRow struct {
+	passage text // the label, where gold is labels
+	grade   int32
+	next    int32 // in more, -1 at the end
+}
 
-// goldSlot is one (unit, passage, source), in a list a unit.
+// withdrawn is the grade of a judgment that was taken back.
+const withdrawn = math.MinInt32
+
+// goldSlot names a judgment: the unit's first, or one of more.
 type goldSlot struct {
-	judgment
-	withdrawn bool
-	revision  int64
-	next      int32
+	first bool
+	at    int32
 }
-
-type span struct{ from, to int32 }
 
 // NewGold makes empty gold. source is the one qrel source that is read; with ""
 // all records must have one source.
 func NewGold(source string) *Gold {
-	return &Gold{source: source}
+	g := &Gold{source: source}
+	g.units.arena = &g.arena
+	return g
 }
 
 // Process takes gold records in order; others, and a second source, are rejects.
@@ -62,19 +66,23 @@ func (g *Gold) Process(_ context.Context, in []evalstream.Record, out *evalstrea
 }
 
 // Load is for the contract: gold has no changelog.
-func (g *Gold) Load(_, _ []byte) error { return nil }
+func (*Gold) Load(_, _ []byte) error { return nil }
 
 func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 	switch b := b.(type) {
 	case *evalstream.Qrel:
 		if f := g.checkSource(b.Source); f != nil {
 			if f.Reason == "" {
-				g.replaced++ // another source than the one that is read
+				g.passed++ // another source than the one that is read
 				return nil
 			}
 			return f
 		}
-		g.put(b.QueryID, b.PassageID, b.Grade, b.Withdrawn, b.Revision)
+		grade := b.Grade
+		if b.Withdrawn {
+			grade = withdrawn
+		}
+		g.put(b.QueryID, b.PassageID, grade, b.Revision)
 		return nil
 	case *evalstream.Prediction:
 		if !b.HasGold {
@@ -83,7 +91,8 @@ func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 		if !b.Identified() {
 			return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/query", Reason: "gold of its own needs episode or query, got neither"}
 		}
-		g.label(string(b.AppendUnit(nil)), b.Gold, b.Revision)
+		g.labels = true
+		g.put(string(b.AppendUnit(nil)), b.Gold, 0, b.Revision)
 		return nil
 	}
 	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "want gold (qrel, or prediction with gold), got " + b.Kind()}
@@ -97,104 +106,120 @@ func (g *Gold) checkSource(source string) *evalstream.Fault {
 			return &evalstream.Fault{}
 		}
 	case !g.anySource:
-		g.anySource, g.sources = true, strings.Clone(source)
-	case source != g.sources:
-		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/source", Reason: fmt.Sprintf("want gold of one source, got %q beside %q; choose one with --source", source, g.sources)}
+		g.anySource, g.first = true, strings.Clone(source)
+	case source != g.first:
+		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/source", Reason: fmt.Sprintf("want gold of one source, got %q beside %q; choose one with --source", source, g.first)}
 	}
 	return nil
 }
 
-func (g *Gold) unit(id string) int32 {
-	u, isNew := g.units.put(id, &g.arena)
+// put sets a judgment of a unit. The one with the greatest (revision, position) holds
+// the slot.
+func (g *Gold) put(unit, passage string, grade int32, revision int64) {
+	u, isNew := g.units.put(unit)
 	if isNew {
-		g.rows = append(g.rows, goldRow{first: -1})
-	}
-	return u
-}
-
-func (g *Gold) put(query, passage string, grade int32, withdrawn bool, revision int64) {
-	u := g.unit(query)
-	for i := g.rows[u].first; i >= 0; i = g.next[i].next {
-		s := &g.next[i]
-		if s.passage != passage {
-			continue
-		}
-		g.replaced++
-		if revision >= s.revision {
-			s.grade, s.withdrawn, s.revision = grade, withdrawn, revision
-		}
+		g.rows = append(g.rows, goldRow{passage: g.arena.keep(passage), grade: grade, next: -1})
+		g.revise(goldSlot{true, u}, revision)
 		return
 	}
-	g.next = append(g.next, goldSlot{judgment: judgment{passage: g.arena.keep(passage), grade: grade}, withdrawn: withdrawn, revision: revision, next: g.rows[u].first})
-	g.rows[u].first = int32(len(g.next) - 1)
-}
-
-func (g *Gold) label(unit, label string, revision int64) {
-	g.labels = true
-	u := g.unit(unit)
-	if i := g.rows[u].first; i >= 0 {
-		g.replaced++
-		if s := &g.next[i]; revision >= s.revision {
-			s.passage, s.revision = g.arena.keep(label), revision
+	slot := goldSlot{true, u}
+	row := &g.rows[u]
+	for g.arena.string(row.passage) != passage && !g.labels {
+		if row.next < 0 {
+			row.next = int32(len(g.more))
+			g.more = append(g.more, goldRow{passage: g.arena.keep(passage), grade: grade, next: -1})
+			g.revise(goldSlot{false, int32(len(g.more) - 1)}, revision)
+			return
 		}
+		slot = goldSlot{false, row.next}
+		row = &g.more[row.next]
+	}
+	g.replaced++
+	if revision < g.revisions[slot] {
 		return
 	}
-	g.next = append(g.next, goldSlot{judgment: judgment{passage: g.arena.keep(label)}, revision: revision, next: -1})
-	g.rows[u].first = int32(len(g.next) - 1)
+	if g.labels {
+		row.passage = g.arena.keep(passage)
+	}
+	row.grade = grade
+	g.revise(slot, revision)
+}
+
+func (g *Gold) revise(slot goldSlot, revision int64) {
+	if revision == 0 && g.revisions == nil {
+		return
+	}
+	if g.revisions == nil {
+		g.revisions = map[goldSlot]int64{}
+	}
+	g.revisions[slot] = revision
 }
 
 // Seal ends loading.
 func (g *Gold) Seal() {
-	g.judgments = make([]judgment, 0, len(g.next))
-	g.spans = make([]span, len(g.rows))
-	for u, row := range g.rows {
-		from := int32(len(g.judgments))
-		for i := row.first; i >= 0; i = g.next[i].next {
-			if !g.next[i].withdrawn {
-				g.judgments = append(g.judgments, g.next[i].judgment)
-			}
-		}
-		slices.Reverse(g.judgments[from:])
-		g.spans[u] = span{from, int32(len(g.judgments))}
-	}
-	g.held = int64(len(g.next))
-	g.rows, g.next = nil, nil
-	g.matched = make([]atomic.Uint32, (len(g.spans)+31)/32)
+	g.revisions = nil
+	g.matched = make([]atomic.Uint32, (len(g.rows)+31)/32)
 }
 
-// Units is the number of judged units.
-func (g *Gold) Units() int { return len(g.spans) }
+// Units is the number of units that gold names.
+func (g *Gold) Units() int { return len(g.rows) }
 
-// of returns the judgments of a unit; none means that it is not judged.
-func (g *Gold) of(unit string) []judgment {
-	u := g.units.get(unit)
-	if u < 0 {
-		return nil
+// fetch brings the first judgments of units that were just found near.
+func (g *Gold) fetch(l *lookup) {
+	for _, u := range l.numbers {
+		if u >= 0 {
+			l.touched += g.rows[u].passage.at
+		}
 	}
-	s := g.spans[u]
-	if s.from < s.to {
+	for _, u := range l.numbers {
+		if u >= 0 {
+			if p := g.rows[u].passage; p.n > 0 {
+				l.touched += uint32(g.arena.chunks[p.at>>chunkShift][p.at&chunkMask])
+			}
+		}
+	}
+}
+
+// judgments appends what gold says of unit u and marks the unit as asked for. Nothing
+// is appended if the unit is not judged.
+func (g *Gold) judgments(dst []judgment, u int32) []judgment {
+	if u < 0 {
+		return dst
+	}
+	from := len(dst)
+	for row := &g.rows[u]; ; row = &g.more[row.next] {
+		if row.grade != withdrawn {
+			dst = append(dst, judgment{passage: g.arena.string(row.passage), grade: row.grade})
+		}
+		if row.next < 0 {
+			break
+		}
+	}
+	if len(dst) > from {
 		if w, bit := &g.matched[u/32], uint32(1)<<(u%32); w.Load()&bit == 0 {
 			w.Or(bit)
 		}
 	}
-	return g.judgments[s.from:s.to]
+	return dst
 }
 
-// waiting calls f for each judged unit that of was never asked for; only the first
-// call of all workers does.
-func (g *Gold) waiting(f func(unit string)) {
-	if g.waited.Swap(true) {
-		return
-	}
-	for u, s := range g.spans {
-		if s.from < s.to && g.matched[u/32].Load()&(1<<(u%32)) == 0 {
-			f(g.units.key(int32(u)))
+// waiting calls f for at most n judged units that no worker asked for, and goes on
+// from there the next time. It is called after the last prediction.
+func (g *Gold) waiting(n int, f func(unit string)) {
+	for ; g.waited < len(g.rows) && n > 0; g.waited++ {
+		u := int32(g.waited)
+		if g.matched[u/32].Load()&(1<<(u%32)) != 0 {
+			continue
+		}
+		if before := len(g.judgments(nil, u)); before > 0 {
+			f(g.units.key(u))
+			n--
 		}
 	}
 }
 
 // Tallies accounts for the gold that was loaded.
 func (g *Gold) Tallies() []evalstream.Tally {
-	held := g.held + int64(len(g.next))
-	return []evalstream.Tally{{Kind: "gold", Received: g.received, Held: held, Replaced: g.replaced, Rejected: g.rejected}}
+	held := int64(len(g.rows) + len(g.more))
+	return []evalstream.Tally{{Kind: "gold", Received: g.received, Passed: g.passed, Held: held, Replaced: g.replaced, Rejected: g.rejected}}
 }

@@ -17,7 +17,8 @@ func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		return &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}, nil
+		m := &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}
+		return m, m.expect(a.Expect)
 	}, nil
 }
 
@@ -30,20 +31,30 @@ type merge struct {
 	received int64
 	replaced int64
 	rejected int64
+	others   int64 // records that are no partials
+	reviews  int64 // passed over
 	key      []byte
 }
 
 // Load is for the contract: merge has no changelog, it reads its input from the start.
-func (m *merge) Load(_, _ []byte) error { return nil }
+func (*merge) Load(_, _ []byte) error { return nil }
 
 // Every is the rhythm of publishing.
 func (m *merge) Every() evalstream.Every { return m.options.Every }
 
 // Process takes partials; the last of each key stands.
 func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if m.options.Reviews {
+		passReviews(in, out)
+	}
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			m.reviews++
+			continue
+		}
 		if !ok {
+			m.others++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
 		}
@@ -74,9 +85,9 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		m.last[string(m.key)] = new(cell)
 		return nil
 	}
-	family := slices.Index(familyNames[:], p.Family)
+	family := familyOf(p.Family)
 	if family < 0 {
-		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames, p.Family)}
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/family", Reason: fmt.Sprintf("want one of %v, got %q", familyNames(), p.Family)}
 	}
 	if p.Settings != nil || m.family < 0 {
 		names := p.Cell.Measures
@@ -107,6 +118,7 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		total.merge(old, -1)
 	}
 	total.merge(c, 1)
+	m.scored = m.scored || c.n > 0
 	m.last[string(m.key)] = c
 	return nil
 }
@@ -132,9 +144,10 @@ func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
 // Advance publishes at the end of the input; until then event time closes windows.
 func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	m.watermark = watermark
-	if watermark != evalstream.EndOfTime {
+	if watermark != evalstream.EndOfTime || m.ended {
 		return nil
 	}
+	m.ended = true
 	return m.publish(out, true)
 }
 
@@ -148,8 +161,9 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
-	if m.received == 0 {
-		return nil
-	}
-	return []evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}
+	return kinds([]evalstream.Tally{
+		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.reviews, Passed: m.reviews},
+		{Received: m.others, Rejected: m.others},
+	}, "partial", "review", otherKinds)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // Conflict says what a second, different observation of a held slot does.
@@ -36,8 +37,13 @@ type OpenScoring struct {
 	Scoring
 	// Horizon is how long, in event time, a prediction waits for gold and a unit is
 	// remembered; 0 is for ever.
-	Horizon  time.Duration
-	Conflict Conflict
+	Horizon time.Duration
+	// MaxOutOfOrder is how far the watermark stays behind the newest time.
+	MaxOutOfOrder time.Duration
+	Conflict      Conflict
+	// Panel is the judges whose verdicts a unit must have: those that lack one, or whose
+	// judges differ, are for review. Empty: whoever was heard is the panel.
+	Panel []string
 }
 
 // NewScore makes score over the stream's own gold. It remembers, per unit, its gold
@@ -48,11 +54,16 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	if err := metric.Panel(s.Panel).Check(); err != nil {
+		return nil, err
+	}
 	return func() (evalstream.Stage, error) {
+		verdicts := newSettings(judgingSettings)
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
-			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings)},
-			units:    map[string]*openUnit{}, watermark: evalstream.NoTime,
+			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
+			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
+			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
 }
@@ -64,6 +75,7 @@ const (
 	retrieval = iota
 	fewshot
 	agreement
+	judging
 	families
 )
 
@@ -74,6 +86,8 @@ const (
 	ofQrels
 	ofLabels
 	ofRatings
+	ofVerdicts
+	ofOthers
 	inputs
 )
 
@@ -84,24 +98,32 @@ type openScore struct {
 	names     []string
 	settings  [families]*evalstream.Settings
 	units     map[string]*openUnit
+	judges    judged
 	order     []string // units in the order in which they came, for a reproducible sweep
 	source    string
 	hasSource bool
-	watermark evalstream.Time
+	horizon   horizon
 	tallies   [inputs]evalstream.Tally
 	fields    fields
-	judged    []judgment
+	standing  []judgment
 	key       []byte
 }
 
 // openUnit is all that is known of one unit.
 type openUnit struct {
-	gold    []goldSlot // retrieval: one a passage; few-shot: the label, in passage
+	gold    []openGold // retrieval: one a passage; few-shot: the label, in passage
 	label   bool       // gold is a label
 	runs    []openRun
 	ratings []openRating
 	waiting bool // said to be waiting
 	seen    evalstream.Time
+}
+
+// openGold is one judgment of a unit, or its label.
+type openGold struct {
+	judgment
+	withdrawn bool
+	revision  int64
 }
 
 // openRun is the prediction of one run for one unit.
@@ -127,14 +149,18 @@ type openRating struct {
 }
 
 // Load is for a changelog; without one there is nothing to load.
-func (o *openScore) Load(_, _ []byte) error { return nil }
+func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	o.judges.begin()
 	for i := range in {
 		rec := &in[i]
+		if limit, due := o.horizon.see(rec.Time); due {
+			o.sweep(limit, out)
+		}
 		var f *evalstream.Fault
-		kind := 0
+		var kind int
 		switch b := rec.Body.(type) {
 		case *evalstream.Run:
 			kind, f = ofRuns, o.run(rec, b, out)
@@ -148,9 +174,12 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 			kind, f = ofQrels, o.qrel(rec, b, out)
 		case *evalstream.Rating:
 			kind, f = ofRatings, o.rating(rec, b, out)
+		case *evalstream.Verdict:
+			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
+				f = o.judges.verdict(rec, b, out)
+			}
 		default:
-			out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()})
-			continue
+			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
 		}
 		t := &o.tallies[kind]
 		t.Received++
@@ -167,17 +196,6 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	return nil
 }
 
-// late reports whether a record is older than what is remembered.
-func (o *openScore) late(t evalstream.Time) *evalstream.Fault {
-	if o.options.Horizon <= 0 || t == evalstream.NoTime || o.watermark == evalstream.NoTime {
-		return nil
-	}
-	if t >= o.watermark-evalstream.Time(o.options.Horizon) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, o.options.Horizon, o.watermark)}
-}
-
 func (o *openScore) unit(id []byte) *openUnit {
 	u := o.units[string(id)]
 	if u == nil {
@@ -190,7 +208,7 @@ func (o *openScore) unit(id []byte) *openUnit {
 }
 
 func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
@@ -216,11 +234,12 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 }
 
 func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
-	if !b.Identified() {
-		return o.position(rec, b, out)
-	}
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
+	}
+	if !b.Identified() {
+		o.position(rec, b, out)
+		return nil
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
@@ -251,7 +270,7 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 
 // position scores a prediction that only its position identifies: nothing else can
 // ever meet it, so it is not remembered.
-func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
+func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) {
 	s := new(evalstream.Score)
 	o.fields.reset(1)
 	o.fields.fill(s, b)
@@ -267,7 +286,6 @@ func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, o
 		t.Of[evalstream.Unjudged]++
 	}
 	out.Emit(evalstream.Record{Body: s, Time: rec.Time, Pos: rec.Pos, Seq: rec.Seq})
-	return nil
 }
 
 func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalstream.Out) *evalstream.Fault {
@@ -283,7 +301,7 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
-	if o.putGold(u, b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
+	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
 		t.Replaced++
 	}
 	o.goldTime(u)
@@ -305,14 +323,14 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 			g.passage, g.revision = strings.Clone(b.Gold), b.Revision
 		}
 	} else {
-		u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
+		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
 	}
 	o.goldTime(u)
 	o.sayAll(rec, unit, u, out)
 	return nil
 }
 
-func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn bool, revision int64) (held bool) {
+func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
 	for i := range u.gold {
 		g := &u.gold[i]
 		if g.passage != passage {
@@ -323,14 +341,14 @@ func (o *openScore) putGold(u *openUnit, passage string, grade int32, withdrawn 
 		}
 		return true
 	}
-	u.gold = append(u.gold, goldSlot{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
+	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
 	return false
 }
 
 // goldTime dates a unit that has only gold: by the watermark at its arrival.
 func (o *openScore) goldTime(u *openUnit) {
 	if u.seen == evalstream.NoTime {
-		u.seen = o.watermark
+		u.seen = o.horizon.watermark()
 	}
 }
 
@@ -347,13 +365,13 @@ func (u *openUnit) slot(run string) *openRun {
 
 // judgments is the gold of u that stands.
 func (o *openScore) judgments(u *openUnit) []judgment {
-	o.judged = o.judged[:0]
+	o.standing = o.standing[:0]
 	for i := range u.gold {
 		if !u.gold[i].withdrawn {
-			o.judged = append(o.judged, u.gold[i].judgment)
+			o.standing = append(o.standing, u.gold[i].judgment)
 		}
 	}
-	return o.judged
+	return o.standing
 }
 
 func (o *openScore) sayAll(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
@@ -422,7 +440,7 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 }
 
 func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.Unit...))
@@ -474,17 +492,19 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 	return evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq}
 }
 
-// Advance forgets units older than the horizon; at the end of the input, a
-// prediction that still waits for gold is unjudged.
+// Advance says at the end of the input that a prediction which still waits for gold is
+// unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
-	o.watermark = watermark
+	o.judges.begin()
 	if watermark == evalstream.EndOfTime {
-		return o.end(out)
+		o.end(out)
 	}
-	if o.options.Horizon <= 0 {
-		return nil
-	}
-	limit := watermark - evalstream.Time(o.options.Horizon)
+	return nil
+}
+
+// sweep forgets the units that are older than limit.
+func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
+	o.judges.sweep(limit, out)
 	kept := o.order[:0]
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -497,7 +517,6 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 	}
 	clear(o.order[len(kept):])
 	o.order = kept
-	return nil
 }
 
 // forget ends a unit: what was pending has expired; what was scored stands.
@@ -511,7 +530,7 @@ func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
 	o.hold(u, evalstream.Expired)
 }
 
-func (o *openScore) end(out *evalstream.Out) error {
+func (o *openScore) end(out *evalstream.Out) {
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -522,7 +541,7 @@ func (o *openScore) end(out *evalstream.Out) error {
 			}
 		}
 	}
-	return nil
+	o.judges.finish(out)
 }
 
 // hold adds a unit's slots to the tallies; gold that met no prediction counts as
@@ -572,7 +591,9 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	for _, u := range o.units {
 		ts = addHeld(ts, u, evalstream.Waiting)
 	}
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating")
+	v, j := &ts[ofVerdicts], o.judges.tallied()
+	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
+	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

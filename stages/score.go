@@ -38,20 +38,25 @@ type frozenScore struct {
 	scores []evalstream.Score
 	values []evalstream.Nano
 	fields fields
+	lookup lookup
+	judged []judgment
 
-	tallies [2]evalstream.Tally // runs, predictions
+	tallies [3]evalstream.Tally // runs, predictions, what is neither
 }
 
 // Process scores each prediction on its own.
 func (f *frozenScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	f.begin(len(in))
+	units := f.units(in)
 	for i := range in {
 		switch b := in[i].Body.(type) {
 		case *evalstream.Run:
-			f.run(&in[i], b, out)
+			f.run(&in[i], b, units[i], out)
 		case *evalstream.Prediction:
-			f.prediction(&in[i], b, out)
+			f.prediction(&in[i], b, units[i], out)
 		default:
+			f.tallies[2].Received++
+			f.tallies[2].Rejected++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run or prediction beside a gold file, got " + b.Kind()})
 		}
 	}
@@ -71,7 +76,27 @@ func (f *frozenScore) begin(n int) {
 	f.fields.reset(n)
 }
 
-func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstream.Out) {
+// units finds the unit of each record in the gold, -1 where it has none.
+func (f *frozenScore) units(in []evalstream.Record) []int32 {
+	if f.gold == nil {
+		return f.lookup.find(new(table), len(in), nil)
+	}
+	units := f.lookup.find(&f.gold.units, len(in), func(i int) string {
+		switch b := in[i].Body.(type) {
+		case *evalstream.Run:
+			return b.QueryID
+		case *evalstream.Prediction:
+			if b.Identified() && !b.HasGold {
+				return string(b.AppendUnit(nil))
+			}
+		}
+		return ""
+	})
+	f.gold.fetch(&f.lookup)
+	return units
+}
+
+func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, unit int32, out *evalstream.Out) {
 	t := &f.tallies[0]
 	t.Received++
 	if f.gold == nil {
@@ -81,21 +106,21 @@ func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalst
 	}
 	s := f.next(rec, out)
 	s.Unit, s.Run, s.Slices, s.Revision, s.Settings = b.QueryID, b.Run, b.Slices, b.Revision, f.retrieval
-	gold := f.gold.of(b.QueryID)
-	if len(gold) == 0 {
+	f.judged = f.gold.judgments(f.judged[:0], unit)
+	if len(f.judged) == 0 {
 		s.Status = evalstream.Unjudged
 		t.Held++
 		t.Of[evalstream.Unjudged]++
 		return
 	}
 	from := len(f.values)
-	f.values = f.ranker.value(f.values, b.Top, gold)
+	f.values = f.ranker.value(f.values, b.Top, f.judged)
 	s.Measures, s.Values = f.names, f.values[from:]
 	t.Held++
 	t.Of[evalstream.Scored]++
 }
 
-func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) {
+func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, unit int32, out *evalstream.Out) {
 	t := &f.tallies[1]
 	t.Received++
 	if !b.HasLabel {
@@ -107,8 +132,8 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	s := f.next(rec, out)
 	f.fields.fill(s, b)
 	if !judged && f.gold != nil && !s.Positions {
-		if gold := f.gold.of(s.Unit); len(gold) > 0 {
-			label, judged = gold[0].passage, true
+		if f.judged = f.gold.judgments(f.judged[:0], unit); len(f.judged) > 0 {
+			label, judged = f.judged[0].passage, true
 		}
 	}
 	s.Settings = f.fewshot
@@ -130,6 +155,9 @@ func (f *frozenScore) next(rec *evalstream.Record, out *evalstream.Out) *evalstr
 	return s
 }
 
+// waitingAtOnce bounds what one Advance emits.
+const waitingAtOnce = 1024
+
 // Advance says at the end which judged units wait for a prediction.
 func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	if watermark != evalstream.EndOfTime || f.gold == nil {
@@ -139,7 +167,7 @@ func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out 
 	if f.gold.labels {
 		settings = f.fewshot
 	}
-	f.gold.waiting(func(unit string) {
+	f.gold.waiting(waitingAtOnce, func(unit string) {
 		out.Emit(evalstream.Record{
 			Body: &evalstream.Score{Unit: unit, Status: evalstream.Waiting, Settings: settings},
 			Time: evalstream.NoTime,
@@ -150,8 +178,11 @@ func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out 
 
 // Tallies accounts for predictions; nothing is replaced, since nothing is kept.
 func (f *frozenScore) Tallies() []evalstream.Tally {
-	return kinds(f.tallies[:], "run", "prediction")
+	return kinds(f.tallies[:], "run", "prediction", otherKinds)
 }
+
+// otherKinds is the row of records that a stage has no use for, each of them a reject.
+const otherKinds = "other"
 
 // kinds names the rows that received anything.
 func kinds(rows []evalstream.Tally, names ...string) []evalstream.Tally {

@@ -6,79 +6,151 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// arena keeps strings side by side, without a header each.
-type arena struct{ chunk []byte }
+// arena keeps text side by side and names it by a handle of four bytes. It holds at
+// most 4 GiB.
+type arena struct {
+	chunks [][]byte
+	free   uint32 // bytes left in the last chunk
+}
 
-const arenaChunk = 256 << 10
+const (
+	chunkShift = 20
+	chunkMask  = 1<<chunkShift - 1
+)
 
-// keep copies s; the copy lives as long as anything that points into its chunk.
-func (a *arena) keep(s string) string {
-	if s == "" {
+// text is a piece of an arena.
+type text struct{ at, n uint32 }
+
+// keep copies s. Text longer than a chunk gets chunks of its own, side by side.
+func (a *arena) keep(s string) text {
+	n := uint32(len(s))
+	if n == 0 {
+		return text{}
+	}
+	if n > a.free {
+		at := uint32(len(a.chunks)) << chunkShift
+		whole := make([]byte, (len(s)+chunkMask)>>chunkShift<<chunkShift)
+		for from := 0; from < len(whole); from += 1 << chunkShift {
+			a.chunks = append(a.chunks, whole[from:]) // the first reaches over all
+		}
+		copy(whole, s)
+		a.free = uint32(len(whole)) - n
+		return text{at, n}
+	}
+	at := uint32(len(a.chunks))<<chunkShift - a.free
+	copy(a.chunks[at>>chunkShift][at&chunkMask:], s)
+	a.free -= n
+	return text{at, n}
+}
+
+// string is the text, without a copy.
+func (a *arena) string(t text) string {
+	if t.n == 0 {
 		return ""
 	}
-	if len(a.chunk)+len(s) > cap(a.chunk) {
-		a.chunk = make([]byte, 0, max(arenaChunk, len(s)))
-	}
-	from := len(a.chunk)
-	a.chunk = append(a.chunk, s...)
-	return unsafe.String(&a.chunk[from], len(s))
+	return unsafe.String(&a.chunks[t.at>>chunkShift][t.at&chunkMask], int(t.n))
 }
 
-// table numbers strings in the order in which they come: open addressing over
-// their hashes, each number compared exactly.
+// table numbers texts in the order in which they come: open addressing by 32 bits of
+// their hashes, which stand beside the numbers, so that growing reads no text and
+// almost every comparison is decided; what is left is compared exactly.
 type table struct {
-	slots []uint32 // number + 1; 0 is free
-	keys  []string
-	tags  []uint32 // upper half of each hash: decides almost every comparison
+	arena *arena
+	slots []uint64 // hash, and number + 1; 0 is free
+	keys  []text
 }
 
-func (t *table) get(s string) int32 {
-	if len(t.slots) == 0 {
-		return -1
-	}
-	h := xxh3.HashString(s)
-	mask := uint64(len(t.slots) - 1)
+func hashOf(s string) uint32 { return uint32(xxh3.HashString(s) >> 32) }
+
+func (t *table) len() int { return len(t.keys) }
+
+func (t *table) key(n int32) string { return t.arena.string(t.keys[n]) }
+
+// slot is where s stands, or where it would.
+func (t *table) slot(h uint32, s string) uint32 {
+	mask := uint32(len(t.slots) - 1)
 	for i := h & mask; ; i = (i + 1) & mask {
-		n := t.slots[i]
-		if n == 0 {
-			return -1
-		}
-		if t.tags[n-1] == uint32(h>>32) && t.keys[n-1] == s {
-			return int32(n - 1)
+		e := t.slots[i]
+		if e == 0 || uint32(e>>32) == h && t.key(int32(uint32(e)-1)) == s {
+			return i
 		}
 	}
 }
 
-func (t *table) put(s string, a *arena) (n int32, isNew bool) {
+func (t *table) put(s string) (n int32, isNew bool) {
 	if 4*(len(t.keys)+1) > 3*len(t.slots) {
 		t.grow()
 	}
-	h := xxh3.HashString(s)
-	mask := uint64(len(t.slots) - 1)
-	i := h & mask
-	for ; t.slots[i] != 0; i = (i + 1) & mask {
-		k := t.slots[i] - 1
-		if t.tags[k] == uint32(h>>32) && t.keys[k] == s {
-			return int32(k), false
-		}
+	h := hashOf(s)
+	i := t.slot(h, s)
+	if e := t.slots[i]; e != 0 {
+		return int32(uint32(e) - 1), false
 	}
-	t.keys = append(t.keys, a.keep(s))
-	t.tags = append(t.tags, uint32(h>>32))
-	t.slots[i] = uint32(len(t.keys))
+	t.keys = append(t.keys, t.arena.keep(s))
+	t.slots[i] = uint64(h)<<32 | uint64(len(t.keys))
 	return int32(len(t.keys) - 1), true
 }
 
 func (t *table) grow() {
-	slots := make([]uint32, max(16, 2*len(t.slots)))
-	mask := uint64(len(slots) - 1)
-	for k, s := range t.keys {
-		i := xxh3.HashString(s) & mask
-		for slots[i] != 0 {
+	old := t.slots
+	t.slots = make([]uint64, max(16, 2*len(old)))
+	mask := uint32(len(t.slots) - 1)
+	for _, e := range old {
+		if e == 0 {
+			continue
+		}
+		i := uint32(e>>32) & mask
+		for t.slots[i] != 0 {
 			i = (i + 1) & mask
 		}
-		slots[i] = uint32(k + 1)
+		t.slots[i] = e
 	}
-	t.slots = slots
 }
 
-func (t *table) key(n int32) string { return t.keys[n] }
+// lookup is the numbers of many texts at once, -1 for those that are not there. Texts
+// stand far apart in memory, so each pass touches one place of all of them: the
+// processor fetches them side by side.
+type lookup struct {
+	hashes  []uint32
+	entries []uint64
+	numbers []int32
+	touched uint32 // keeps the passes that only fetch from being optimized away
+}
+
+// find looks n texts up; of gives each.
+func (l *lookup) find(t *table, n int, of func(i int) string) []int32 {
+	l.hashes, l.entries, l.numbers = l.hashes[:0], l.entries[:0], l.numbers[:0]
+	if t.len() == 0 {
+		for range n {
+			l.numbers = append(l.numbers, -1)
+		}
+		return l.numbers
+	}
+	mask := uint32(len(t.slots) - 1)
+	for i := range n {
+		h := hashOf(of(i))
+		l.hashes = append(l.hashes, h)
+		l.entries = append(l.entries, t.slots[h&mask])
+	}
+	for _, e := range l.entries {
+		if e != 0 {
+			l.touched += t.keys[uint32(e)-1].n
+		}
+	}
+	for _, e := range l.entries {
+		if e != 0 {
+			if k := t.keys[uint32(e)-1]; k.n > 0 {
+				l.touched += uint32(t.arena.chunks[k.at>>chunkShift][k.at&chunkMask])
+			}
+		}
+	}
+	for i := range n {
+		h := l.hashes[i]
+		if e := t.slots[t.slot(h, of(i))]; e != 0 {
+			l.numbers = append(l.numbers, int32(uint32(e)-1))
+		} else {
+			l.numbers = append(l.numbers, -1)
+		}
+	}
+	return l.numbers
+}

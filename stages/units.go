@@ -37,6 +37,24 @@ const (
 
 func (s *slot) status() evalstream.Status { return evalstream.Status(s.pattern >> statusShift) }
 
+// fetch brings what find will need for these observations near: all of them side by
+// side, where find would wait for one after the other.
+func (u *units) fetch(obs []evalstream.Observation) (touched uint64) {
+	if len(u.index) == 0 {
+		return 0
+	}
+	mask := uint64(len(u.index) - 1)
+	for i := range obs {
+		touched += uint64(u.index[obs[i].Unit[0]&mask])
+	}
+	for i := range obs {
+		if n := u.index[obs[i].Unit[0]&mask]; n != 0 {
+			touched += u.rows.at(n - 1).hash[0]
+		}
+	}
+	return touched
+}
+
 // find returns the slot of (unit, run), made empty if it is new.
 func (u *units) find(hash [2]uint64, run uint32) (row *unitRow, at uint32, isNew bool) {
 	if 4*(u.rows.len()+1) > 3*len(u.index) {

@@ -81,14 +81,6 @@ func spanText(d time.Duration) string {
 	return s
 }
 
-// pane is the number of the step that t falls into.
-func (w Window) pane(t evalstream.Time) int64 {
-	if w.All {
-		return 0
-	}
-	return floorDiv(int64(t), int64(w.Step))
-}
-
 // panes is how many steps a window has.
 func (w Window) panes() int64 {
 	if w.All {

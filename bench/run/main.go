@@ -73,7 +73,7 @@ func run(args []string) error {
 			return err
 		}
 		missed := report.add(w, rounds, faults, compared)
-		good = good && len(faults) == 0 && !(set.check && missed)
+		good = good && len(faults) == 0 && (!set.check || !missed)
 	}
 	fmt.Print(report.text())
 	if set.markdown != "" {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +16,7 @@ import (
 // prepareTools builds evalstream and installs DuckDB if it is missing.
 func prepareTools(set settings) error {
 	if _, err := exec.LookPath("taskset"); err != nil {
-		return fmt.Errorf("taskset: not found; it is in the package util-linux")
+		return errors.New("taskset: not found; it is in the package util-linux")
 	}
 	if slices.Contains(set.contestants, "evalstream") {
 		if err := do(".", "go", "build", "-o", filepath.Join("bin", "evalstream"), "./cmd/evalstream"); err != nil {

@@ -3,9 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -18,60 +18,43 @@ type stage struct {
 	options    stages.Options
 }
 
-// assembly is a pipeline with what was opened for it.
-type assembly struct {
-	pipeline *evalstream.Pipeline
-	gold     *stages.Gold
-	goldRun  evalstream.Summary   // what loading gold met
-	sides    []evalstream.Summary // what loading other side inputs met
-	closers  []io.Closer          // what was opened for the steps
-	notes    []string             // what a reader of the results should know
-}
-
 // assemble turns verbs into a pipeline: one way for shell, YAML and ready commands.
 // With load it reads gold; without, the pipeline can only be looked at.
-func (e *env) assemble(ctx context.Context, name string, list []stage, c *common, load bool) (*assembly, error) {
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	a := new(assembly)
+func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
+	c := s.common
 	list = complete(list)
 	var steps []evalstream.Step
-	for i, s := range list {
-		step := evalstream.Step{Name: s.name}
+	for i, st := range list {
+		step := evalstream.Step{Name: st.name}
 		var err error
-		switch o := s.options.(type) {
+		switch o := st.options.(type) {
 		case *stages.ParseOptions:
 			step.New, step.Doc, err = parseStep(list, i, o, c)
 		case *stages.ContextOptions:
 			step.New, step.Doc, err = contextStep(list, i, o)
 		case *stages.EmbedOptions:
-			step.New, step.Doc, err = e.embedStep(a, list, i, o, load)
+			step.New, step.Doc, err = s.embedStep(list, i, o, load)
 		case *stages.ClassifyOptions:
-			step.New, step.Doc, err = e.classifyStep(ctx, a, o, c, load)
+			step.New, step.Doc, err = s.classifyStep(ctx, o, load)
 		case *stages.RankOptions:
-			step.New, step.Doc, err = e.rankStep(ctx, a, o, c, load)
+			step.New, step.Doc, err = s.rankStep(ctx, o, load)
 		case *stages.ScoreOptions:
-			step.New, step.Doc, err = e.scoreStep(ctx, a, o, c, load)
+			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
 		case *stages.AggregateOptions:
-			step.New, step.Doc, err = aggregateStep(a, list, i, o, c)
+			step.New, step.Doc, err = aggregateStep(list, i, o, c)
 		case *stages.MergeOptions:
 			step.Gather = true
 			step.New, step.Doc, err = mergeStep(list, i, o, c)
 		default:
-			err = evalstream.Usagef("no verb %q", s.verb)
+			err = evalstream.Usagef("no verb %q", st.verb)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+			return nil, fmt.Errorf("%s: %w", st.name, err)
 		}
 		steps = append(steps, step)
 	}
-	p, err := evalstream.New(name, steps...)
-	if err != nil {
-		return nil, evalstream.Usagef("%w", err)
-	}
-	a.pipeline = p
-	return a, nil
+	p, err := evalstream.New(s.verb, steps...)
+	return p, wrapUsage("%w", err)
 }
 
 // complete puts parse in front if it is not there: lines are read as they say
@@ -107,7 +90,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {
-				return nil, "", wrapUsage("%w", err)
+				break // that step will say so
 			}
 			plan.AllSlices, plan.Slices = false, slices.DeleteFunc(a.Fields(), func(f string) bool { return f == "run" })
 			plan.NoTime = !a.Timed() && c.horizon == 0
@@ -130,49 +113,55 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 // inlineGold says that each prediction carries its own gold.
 const inlineGold = "inline"
 
-func (e *env) scoreStep(ctx context.Context, a *assembly, o *stages.ScoreOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	scoring, err := o.Scoring()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	conflict, err := c.conflict()
+	conflict, err := s.common.conflict()
 	if err != nil {
 		return nil, "", err
 	}
-	switch {
-	case o.Gold == "":
-		s := stages.OpenScoring{Scoring: scoring, Horizon: c.span(), Conflict: conflict}
-		f, err := stages.NewScore(s)
+	switch o.Gold {
+	case "":
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
+		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
-	case o.Gold == inlineGold:
+	case inlineGold:
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
 	}
+	var gold *stages.Gold
 	if load {
-		if a.gold, a.goldRun, err = e.loadGold(ctx, o.Gold, scoring.Source, c); err != nil {
+		if gold, err = s.loadGold(ctx, o.Gold, scoring.Source); err != nil {
 			return nil, "", err
 		}
 	}
-	f, err := stages.NewScoreFrozen(scoring, a.gold)
+	f, err := stages.NewScoreFrozen(scoring, gold)
 	return f, "against " + o.Gold + ", read whole first; about 110 B a judgment", wrapUsage("%w", err)
 }
 
-func aggregateStep(a *assembly, list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
+func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
 	agg, err := o.Aggregation()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Partials = i+1 < len(list) && list[i+1].verb == "merge"
+	agg.Partials = agg.Partials || i+1 < len(list) && list[i+1].verb == "merge"
+	if agg.Expect, err = expected(list[:i]); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
 	if frozenBefore(list[:i]) {
 		// Otherwise score has settled it: what comes here is then no conflict.
 		if agg.Conflict, err = c.conflict(); err != nil {
 			return nil, "", err
 		}
 	}
-	a.notes = append(a.notes, readingNotes(&agg)...)
 	f, err := stages.NewAggregate(agg)
 	doc := fmt.Sprintf("by %s; windows %s; remembers each unit: 24 B, 20 B a run", byText(agg.By), windowsText(agg.Windows))
 	return f, doc, wrapUsage("%w", err)
@@ -189,11 +178,61 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	if agg.Expect, err = expected(list[:i]); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
 	f, err := stages.NewMerge(agg)
 	return f, "put the partials of all partitions together", wrapUsage("%w", err)
+}
+
+// expected is what scores will be, where parse says what every line is.
+func expected(before []stage) (*stages.Expectation, error) {
+	var as string
+	for _, st := range before {
+		switch o := st.options.(type) {
+		case *stages.ParseOptions:
+			as = o.As
+		case *stages.ScoreOptions:
+			scoring, err := o.Scoring()
+			if err != nil {
+				return nil, err
+			}
+			return scoring.Expect(as), nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is expected, and nothing is wrong
+}
+
+// panelOf is the panel of the last of the stages; one that names none has that of the
+// stages before it.
+func panelOf(list []stage) ([]string, error) {
+	var panel []string
+	for _, s := range list {
+		var own []string
+		switch o := s.options.(type) {
+		case *stages.ScoreOptions:
+			own = o.Panel
+		case *stages.AggregateOptions:
+			own = o.Panel
+		case *stages.MergeOptions:
+			own = o.Panel
+		}
+		if own == nil {
+			continue
+		}
+		own = slices.Sorted(slices.Values(own))
+		if panel != nil && !slices.Equal(panel, own) {
+			return nil, evalstream.Usagef("panel: want the same judges in every stage, got %s after %s; name them once", strings.Join(own, ","), strings.Join(panel, ","))
+		}
+		panel = own
+	}
+	return panel, nil
 }
 
 func frozenBefore(list []stage) bool {
@@ -221,11 +260,4 @@ func windowsText(ws []stages.Window) string {
 		ts = append(ts, w.String())
 	}
 	return strings.Join(ts, ", ")
-}
-
-func readingNotes(a *stages.Aggregation) []string {
-	if a.MissHits {
-		return []string{"missing queries count as misses (--missing miss)"}
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"evalstream"
@@ -10,15 +11,15 @@ import (
 )
 
 // loadGold reads a gold edge whole, by the same runner that reads everything else.
-func (e *env) loadGold(ctx context.Context, edge, source string, c *common) (*stages.Gold, evalstream.Summary, error) {
-	in, err := e.open(ctx, []string{edge}, c, true)
+func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Gold, error) {
+	in, err := s.open(ctx, []string{edge}, true)
 	if err != nil {
-		return nil, evalstream.Summary{}, err
+		return nil, err
 	}
 	gold := stages.NewGold(source)
-	unit, err := c.unit()
+	unit, err := s.common.unit()
 	if err != nil {
-		return nil, evalstream.Summary{}, err
+		return nil, err
 	}
 	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit}
 	p, err := evalstream.New("gold",
@@ -26,23 +27,27 @@ func (e *env) loadGold(ctx context.Context, edge, source string, c *common) (*st
 		evalstream.Step{Name: "gold", New: func() (evalstream.Stage, error) { return gold, nil }},
 	)
 	if err != nil {
-		return nil, evalstream.Summary{}, err
+		return nil, err
 	}
-	rejects, err := e.rejects(c, in.Source)
-	if err != nil {
-		return nil, evalstream.Summary{}, err
-	}
-	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: rejects, Workers: c.workers, FailFast: c.failFast}
+	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
 	sum, err := job.Run(ctx)
-	rejects.close()
+	s.sides = joined(s.sides, sum)
+	if errors.Is(err, evalstream.ErrStopped) {
+		s.summarize(evalstream.Summary{})
+		return nil, &saidError{evalstream.ExitRejects}
+	}
 	if err != nil {
-		return nil, sum, err
+		return nil, err
 	}
 	gold.Seal()
 	if gold.Units() == 0 {
-		return nil, sum, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: fmt.Errorf("gold %s: want judgments, got none", edge), Hint: "a line is {\"query_id\": …, \"passage_id\": …}, a TREC qrels line, or {\"episode\": …, \"query\": …, \"gold\": …}"}
+		s.summarize(evalstream.Summary{})
+		return nil, &evalstream.ExitError{
+			Code: evalstream.ExitUsage, Err: fmt.Errorf("gold %s: want judgments, got none", edge),
+			Hint: "a line is {\"query_id\": …, \"passage_id\": …}, a TREC qrels line, or {\"episode\": …, \"query\": …, \"gold\": …}",
+		}
 	}
-	return gold, sum, nil
+	return gold, nil
 }
 
 // nowhere takes records that a job makes for no one.

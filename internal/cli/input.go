@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"strings"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -24,20 +23,20 @@ type input struct {
 
 // open opens edges as one source. NDJSON and TREC are told apart by content, and must
 // not be mixed; gather reads TREC runs whole, so that lists may be spread over a file.
-func (e *env) open(ctx context.Context, edges []string, c *common, gather bool) (*input, error) {
+func (s *session) open(ctx context.Context, edges []string, gather bool) (*input, error) {
 	if len(edges) == 0 {
 		edges = []string{"-"}
 	}
-	inputs := make([]file.Input, len(edges))
-	for i, edge := range edges {
-		in, err := e.edge(edge)
+	var inputs []Edge
+	for _, text := range edges {
+		edge, err := ParseEdge("input", text)
 		if err != nil {
 			return nil, err
 		}
-		inputs[i] = in
+		inputs = append(inputs, edge)
 	}
-	src := file.NewSource(inputs...)
-	src.MaxLine = int(c.maxLine)
+	src := NewSource(s.stdin, inputs...)
+	src.MaxLine = int(s.common.maxLine)
 	p := &peeked{src: src}
 	if err := src.Read(ctx, &p.first); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -57,18 +56,6 @@ func (e *env) open(ctx context.Context, edges []string, c *common, gather bool) 
 	case codecs.NDJSON, codecs.UnknownFormat:
 	}
 	return in, nil
-}
-
-// edge is a file, or stdin for "-".
-func (e *env) edge(edge string) (file.Input, error) {
-	path, err := edgePath(edge)
-	if err != nil {
-		return file.Input{}, err
-	}
-	if path != "-" {
-		return file.Path(path), nil
-	}
-	return file.Reader("<stdin>", e.stdin), nil
 }
 
 // peeked is a source whose first block has been looked at.
@@ -93,7 +80,7 @@ func (p *peeked) Read(ctx context.Context, b *evalstream.Block) error {
 // treced reads TREC records from the blocks of p, origin by origin.
 func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Origin) iter.Seq2[evalstream.Record, error]) iter.Seq2[evalstream.Record, error] {
 	return func(yield func(evalstream.Record, error) bool) {
-		b := &blocks{ctx: ctx, src: p}
+		b := &blocks{read: func(b *evalstream.Block) error { return p.Read(ctx, b) }}
 		for from := evalstream.Seq(0); b.next(); {
 			last := from
 			for rec, err := range read(b, b.block.At.Origin) {
@@ -111,10 +98,9 @@ func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Ori
 	}
 }
 
-// blocks reads the bytes of one origin after the other.
+// blocks reads the bytes of one origin after the other. read fills its block.
 type blocks struct {
-	ctx    context.Context
-	src    evalstream.Source
+	read   func(*evalstream.Block) error
 	block  evalstream.Block
 	rest   []byte
 	origin *evalstream.Origin
@@ -134,7 +120,7 @@ func (b *blocks) fetch() bool {
 	if b.err != nil {
 		return false
 	}
-	if b.err = b.src.Read(b.ctx, &b.block); b.err != nil {
+	if b.err = b.read(&b.block); b.err != nil {
 		return false
 	}
 	b.rest = b.block.Data
@@ -188,12 +174,4 @@ func kindOf(head []byte, standby string) string {
 		return standby
 	}
 	return standby
-}
-
-// edgePath is the path of a file edge, "-" for stdin or stdout.
-func edgePath(edge string) (string, error) {
-	if topic, ok := strings.CutPrefix(edge, "topic:"); ok {
-		return "", evalstream.Usagef("edge %q: topics cannot be read or written yet; export %s to a file, or pipe it in", edge, topic)
-	}
-	return strings.TrimPrefix(edge, "file:"), nil
 }

@@ -1,5 +1,3 @@
-// Package cli is the command: it turns text into pipelines, opens edges, and says
-// what happened. Everything that computes lives below it.
 package cli
 
 import (
@@ -44,33 +42,31 @@ func (e *env) exit(args []string, err error) int {
 	if err == nil || errors.Is(err, file.ErrClosedPipe) {
 		return evalstream.ExitDone
 	}
-	var signal *signalError
-	if errors.As(err, &signal) {
+	if signal, ok := errors.AsType[*signalError](err); ok {
 		return signal.code
 	}
-	var said *saidError
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[*saidError](err); ok {
 		return said.code
 	}
 	name := "evalstream"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name += " " + args[0]
+		if args[0] == "eval" && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			name += " " + args[1]
+		}
 	}
-	var faults evalstream.Faults
-	if errors.As(err, &faults) {
+	if faults, ok := errors.AsType[evalstream.Faults](err); ok {
 		fmt.Fprintln(e.stderr, faults)
 		return evalstream.ExitUsage
 	}
 	fmt.Fprintf(e.stderr, "%s: %v\n", name, err)
-	var x *evalstream.ExitError
-	if errors.As(err, &x) {
+	if x, ok := errors.AsType[*evalstream.ExitError](err); ok {
 		if x.Hint != "" {
 			fmt.Fprintf(e.stderr, "hint: %s\n", x.Hint)
 		}
 		return x.Code
 	}
-	var usage *usageError
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return evalstream.ExitUsage
 	}
 	return evalstream.ExitInternal
@@ -97,14 +93,18 @@ func (e *env) root() *cobra.Command {
 		Use:   "evalstream",
 		Short: "evaluate models while they run",
 		Long: "evalstream is a dataflow over NDJSON that evaluates models while they run:\n" +
-			"predictions and gold come in, rolling metrics with their uncertainty go out.",
+			"predictions and gold come in, rolling metrics with their uncertainty go out.\n\n" +
+			"Exit codes: 0 done; 1 internal error; 2 usage or configuration; 3 too many rejects;\n" +
+			"4 input or output lost; 12 scores of different settings in one result;\n" +
+			"130 or 143 after a signal. trec-eval has trec_eval's own.",
+		Example:       "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return &usageError{fmt.Errorf("no command %q; see evalstream help", args[0])}
+			return noCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
@@ -124,6 +124,15 @@ func (e *env) root() *cobra.Command {
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	return root
+}
+
+// noCommand is a command that cmd does not have.
+func noCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return &usageError{fmt.Errorf("no command %q%s; see %s --help", name, didYouMean(name, names), cmd.CommandPath())}
 }
 
 // usage makes cobra's argument faults exit 2.

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,21 +18,17 @@ import (
 
 func (e *env) run() *cobra.Command {
 	c := newCommon()
-	fs := flag.NewFlagSet("run", flag.ContinueOnError)
-	c.declare(fs)
+	fs := c.flags("run")
 	cmd := &cobra.Command{
-		Use: "run PIPELINE.yaml", Short: "run a pipeline file", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
-		Example: "  evalstream run deploy/pipelines/retrieval.yaml < runs.ndjson",
+		Use: "run PIPELINE.yaml", Short: "run a pipeline file",
+		Long: "Run the stages of a pipeline file from its from: (default stdin) to its to: (default stdout).\nThe flags below may also stand at the top level of the file, with _ for -; the command line wins.", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream run deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, cmd)
+			spec, list, err := e.load(args[0], fs, cmd)
 			if err != nil {
 				return err
 			}
-			a, err := e.assemble(cmd.Context(), spec.Name, list, c, true)
-			if err != nil {
-				return err
-			}
-			return e.runSpec(cmd.Context(), spec, a, c)
+			return e.runSpec(cmd, spec, list, c)
 		},
 	}
 	addFlags(cmd, fs)
@@ -41,20 +37,27 @@ func (e *env) run() *cobra.Command {
 
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
+	fs := c.flags("plan")
 	cmd := &cobra.Command{
-		Use: "plan PIPELINE.yaml", Short: "print what a pipeline file would do", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
-		Example: "  evalstream plan deploy/pipelines/retrieval.yaml",
+		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream plan deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, nil)
+			spec, list, err := e.load(args[0], fs, nil)
 			if err != nil {
 				return err
 			}
-			a, err := e.assemble(cmd.Context(), spec.Name, list, c, false)
+			s := &session{env: e, verb: spec.Name, common: c}
+			if err := c.check(); err != nil {
+				return err
+			}
+			p, err := s.assemble(cmd.Context(), list, false)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout"))
-			return a.pipeline.Plan(e.stdout)
+			if _, err := fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout")); err != nil {
+				return err
+			}
+			return p.Plan(e.stdout)
 		},
 	}
 	return cmd
@@ -67,15 +70,16 @@ func orDefault(edge, standby string) string {
 	return edge
 }
 
-// load reads a pipeline file. Flags that the command line gives win over its fields.
-func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
+// load reads a pipeline file. common is the flags that its top level may set; those
+// that the command line gives win.
+func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, evalstream.Usagef("pipeline: %w", err)
 	}
 	spec, err := evalstream.LoadSpec(path, data, e.getenv)
-	var faults evalstream.Faults
-	if err != nil && !asFaults(err, &faults) {
+	faults, ok := errors.AsType[evalstream.Faults](err)
+	if err != nil && !ok {
 		return nil, nil, err
 	}
 	if spec == nil {
@@ -84,9 +88,7 @@ func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec
 	if spec.Name == "" {
 		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	}
-	fs := flag.NewFlagSet("pipeline", flag.ContinueOnError)
-	c.declare(fs)
-	faults = append(faults, setOptions(spec.File, "pipeline", fs, spec.Options, func(name string) bool {
+	faults = append(faults, setOptions(spec.File, "pipeline", common, spec.Options, func(name string) bool {
 		return cmd != nil && cmd.Flags().Changed(name)
 	})...)
 	var list []stage
@@ -162,36 +164,37 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 	return faults
 }
 
-func (e *env) runSpec(ctx context.Context, spec *evalstream.Spec, a *assembly, c *common) error {
-	if spec.Rejects != "" && c.rejects == "" {
+func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common) (err error) {
+	if c.rejects == "" {
 		c.rejects = spec.Rejects
 	}
-	from := spec.From
+	from, to := spec.From, spec.To
 	if from == "" || from == "stdin" {
 		from = "-"
 	}
-	in, err := e.open(ctx, []string{from}, c, false)
-	if err != nil {
-		return err
-	}
-	to := spec.To
 	if to == "" || to == "stdout" {
 		to = "-"
 	}
-	path, err := edgePath(to)
+	inputs := []string{from}
+	for _, st := range list {
+		inputs = append(inputs, sideOf(st.options))
+	}
+	edge, err := ParseEdge("to", to)
 	if err != nil {
 		return err
 	}
-	if path == "-" {
-		return e.execute(ctx, a, in, e.stdoutSink(), c)
+	sink := e.stdoutSink()
+	if !edge.Std {
+		f, err := os.Create(edge.Path)
+		if err != nil {
+			return evalstream.Lost(err)
+		}
+		defer func() {
+			if closeErr := f.Close(); err == nil && closeErr != nil {
+				err = evalstream.Lost(closeErr)
+			}
+		}()
+		sink = file.NewSink(edge.Path, f, appendLine)
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return evalstream.Lost(err)
-	}
-	err = e.execute(ctx, a, in, file.NewSink(path, f, appendLine), c)
-	if closeErr := f.Close(); err == nil && closeErr != nil {
-		err = evalstream.Lost(closeErr)
-	}
-	return err
+	return e.do(cmd, spec.Name, c, inputs, list, []string{from}, false, sink, func() error { return nil })
 }

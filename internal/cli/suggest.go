@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-
-	"evalstream"
 )
 
 // didYouMean suggests the nearest name, or lists them all.
@@ -45,5 +42,3 @@ func distance(a, b string) int {
 	}
 	return rows[1][len(b)]
 }
-
-func asFaults(err error, faults *evalstream.Faults) bool { return errors.As(err, faults) }

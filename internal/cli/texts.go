@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"evalstream"
@@ -42,7 +43,7 @@ func contextStep(list []stage, i int, o *stages.ContextOptions) (func() (evalstr
 	return f, doc, wrapUsage("%w", err)
 }
 
-func (e *env) embedStep(a *assembly, list []stage, i int, o *stages.EmbedOptions, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) embedStep(list []stage, i int, o *stages.EmbedOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	emb, err := o.Embedding()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -51,7 +52,7 @@ func (e *env) embedStep(a *assembly, list []stage, i int, o *stages.EmbedOptions
 		emb.Lines = &stages.VectorLines{Splice: codecs.SpliceFields, Append: codecs.AppendVector}
 	}
 	if emb.Remote != nil && load {
-		if emb.Remote.Key, err = e.key(o.KeyEnv, o.KeyFile); err != nil {
+		if emb.Remote.Key, err = s.key(o.KeyEnv, o.KeyFile); err != nil {
 			return nil, "", err
 		}
 		transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -62,7 +63,7 @@ func (e *env) embedStep(a *assembly, list []stage, i int, o *stages.EmbedOptions
 			if err != nil {
 				return nil, "", err
 			}
-			a.closers = append(a.closers, log)
+			s.closers = append(s.closers, log)
 			emb.Log = log
 		}
 	}
@@ -103,19 +104,7 @@ func checkKey(where, key string) error {
 	return nil
 }
 
-// tell prints what the steps counted, and what a reader of the results should know.
-func (e *env) tell(a *assembly, sum evalstream.Summary) {
-	for _, n := range a.notes {
-		fmt.Fprintf(e.stderr, "note: %s\n", n)
-	}
-	for _, c := range sum.Counters {
-		if c.N > 0 {
-			fmt.Fprintf(e.stderr, "%s: %s: %d\n", c.Step, c.Name, c.N)
-		}
-	}
-}
-
-func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) rankStep(ctx context.Context, o *stages.RankOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	if err := o.Check(); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
@@ -126,31 +115,29 @@ func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, 
 	passages := stages.NewPassages(o.Method, variant)
 	if load {
 		const hint = `a line is {"passage_id": …, "text": …}, with a vector of embed for --method vector`
-		sum, err := e.loadSide(ctx, o.Passages, "passages", "passage", passages, passages.Loaded, hint, c)
+		err := s.loadSide(ctx, o.Passages, "passages", "passage", passages, passages.Len, hint)
 		if err != nil {
 			return nil, "", err
 		}
 		passages.Seal()
-		a.sides = append(a.sides, sum)
-		a.notes = append(a.notes, fmt.Sprintf("ranked among %d passages of %s: %s", passages.Len(), o.Passages, o))
+		s.notes = append(s.notes, fmt.Sprintf("ranked among %d passages of %s: %s", passages.Len(), o.Passages, o))
 	}
 	f, err := stages.NewRank(*o, passages)
 	return f, fmt.Sprintf("among %s, read whole first: %s", o.Passages, o), wrapUsage("%w", err)
 }
 
-func (e *env) classifyStep(ctx context.Context, a *assembly, o *stages.ClassifyOptions, c *common, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) classifyStep(ctx context.Context, o *stages.ClassifyOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	if err := o.Check(); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
 	instances := stages.NewInstances(o.Method == stages.ClassifyPrototype)
 	if load {
 		const hint = `a line is {"id": …, "token": […], "subj_start": …, "subj_end": …, "obj_start": …, "obj_end": …, "subj_type": …, "obj_type": …}`
-		sum, err := e.loadSide(ctx, o.Instances, "instances", "instance", instances, instances.Len, hint, c)
+		err := s.loadSide(ctx, o.Instances, "instances", "instance", instances, instances.Len, hint)
 		if err != nil {
 			return nil, "", err
 		}
-		a.sides = append(a.sides, sum)
-		a.notes = append(a.notes, o.String())
+		s.notes = append(s.notes, o.String())
 	}
 	f, err := stages.NewClassify(*o, instances)
 	return f, o.String(), wrapUsage("%w", err)
@@ -158,10 +145,10 @@ func (e *env) classifyStep(ctx context.Context, a *assembly, o *stages.ClassifyO
 
 // loadSide reads a side input whole into stage, which must then have a size. The kind
 // of its lines is kind, unless they say their own.
-func (e *env) loadSide(ctx context.Context, edge, name, kind string, stage evalstream.Stateful, size func() int, hint string, c *common) (evalstream.Summary, error) {
-	in, err := e.open(ctx, []string{edge}, c, true)
+func (s *session) loadSide(ctx context.Context, edge, name, kind string, stage evalstream.Stateful, size func() int, hint string) error {
+	in, err := s.open(ctx, []string{edge}, true)
 	if err != nil {
-		return evalstream.Summary{}, err
+		return err
 	}
 	plan := codecs.Plan{As: kind, NoTime: true}
 	if kindOf(in.head, kind) == "" {
@@ -172,19 +159,51 @@ func (e *env) loadSide(ctx context.Context, edge, name, kind string, stage evals
 		evalstream.Step{Name: name, New: func() (evalstream.Stage, error) { return stage, nil }},
 	)
 	if err != nil {
-		return evalstream.Summary{}, err
+		return err
 	}
-	rejects, err := e.rejects(c, in.Source)
-	if err != nil {
-		return evalstream.Summary{}, err
-	}
-	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: rejects, Workers: c.workers, FailFast: c.failFast}
+	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
 	sum, err := job.Run(ctx)
-	if err = errors.Join(err, rejects.close()); err == nil && size() == 0 {
-		err = &evalstream.ExitError{Code: evalstream.ExitUsage, Err: fmt.Errorf("%s %s: want %s, got none", name, edge, name), Hint: hint}
-		for _, first := range rejects.first {
-			fmt.Fprintln(e.stderr, first)
+	s.sides = joined(s.sides, sum)
+	if errors.Is(err, evalstream.ErrStopped) {
+		s.summarize(evalstream.Summary{})
+		return &saidError{evalstream.ExitRejects}
+	}
+	if err != nil {
+		return err
+	}
+	if size() == 0 {
+		s.summarize(evalstream.Summary{})
+		return &evalstream.ExitError{Code: evalstream.ExitUsage, Err: fmt.Errorf("%s %s: want %s, got none", name, edge, name), Hint: hint}
+	}
+	return nil
+}
+
+// sideOf is the edge that a verb reads whole before its first record, "" if it has none.
+func sideOf(o stages.Options) string {
+	switch o := o.(type) {
+	case *stages.ScoreOptions:
+		return o.Gold
+	case *stages.RankOptions:
+		return o.Passages
+	case *stages.ClassifyOptions:
+		return o.Instances
+	}
+	return ""
+}
+
+// joined is what two jobs did, the first of them first.
+func joined(a, b evalstream.Summary) evalstream.Summary {
+	b.Lines += a.Lines
+	b.Blank += a.Blank
+	b.Rejects += a.Rejects
+	b.Tallies = append(slices.Clone(a.Tallies), b.Tallies...)
+	b.Counters = append(slices.Clone(a.Counters), b.Counters...)
+	by := map[evalstream.Class]int64{}
+	for _, from := range []map[evalstream.Class]int64{a.ByClass, b.ByClass} {
+		for class, n := range from {
+			by[class] += n
 		}
 	}
-	return sum, err
+	b.ByClass = by
+	return b
 }

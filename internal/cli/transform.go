@@ -10,7 +10,6 @@ import (
 
 	"evalstream"
 	"evalstream/codecs"
-	"evalstream/topics/file"
 )
 
 // transform turns published data sets into records.
@@ -53,12 +52,12 @@ func (e *env) transformTATQA() *cobra.Command {
 func tatqaKinds() []string { return []string{"passage", "query", "qrel"} }
 
 func (e *env) runTATQA(ctx context.Context, edge string, kinds []string) error {
-	in, err := e.edge(edge)
+	in, err := ParseEdge("FILE", edge)
 	if err != nil {
 		return err
 	}
 	read := func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] { return codecs.TATQA(r, o) }
-	src := file.NewSource(in)
+	src := NewSource(e.stdin, in)
 	src.MaxLine = 1 << 30 // the file is one line
 	sink := e.stdoutSink()
 	n := 0

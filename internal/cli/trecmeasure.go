@@ -195,7 +195,7 @@ func (m trecMeasure) columns(params string) ([]trecColumn, error) {
 		return m.each(m.defaults, params), nil
 	}
 	numbers := make([]float64, 0, 8)
-	for _, p := range strings.Split(params, ",") {
+	for p := range strings.SplitSeq(params, ",") {
 		if m.param == trecCutoffs {
 			numbers = append(numbers, float64(codecs.LenientInt(p)))
 		} else {
@@ -221,7 +221,7 @@ func (m trecMeasure) columns(params string) ([]trecColumn, error) {
 		named.Points = &numbers
 	case trecGains:
 		var gains []metric.Gain
-		for _, p := range strings.Split(params, ",") {
+		for p := range strings.SplitSeq(params, ",") {
 			grade, gain, ok := strings.Cut(p, "=")
 			if !ok || strings.Contains(gain, "=") {
 				return nil, fmt.Errorf("want grade=gain, got %q", p)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,13 +17,13 @@ func (e *env) version() *cobra.Command {
 				_, err := fmt.Fprintln(e.stdout, "evalstream (no build information)")
 				return err
 			}
-			text := "evalstream " + info.Main.Version
+			words := []string{"evalstream", info.Main.Version}
 			for _, s := range info.Settings {
 				if s.Key == "vcs.revision" || s.Key == "vcs.modified" && s.Value == "true" {
-					text += " " + s.Value
+					words = append(words, s.Value)
 				}
 			}
-			_, err := fmt.Fprintln(e.stdout, text+" "+info.GoVersion)
+			_, err := fmt.Fprintln(e.stdout, strings.Join(append(words, info.GoVersion), " "))
 			return err
 		},
 	}

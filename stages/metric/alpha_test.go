@@ -262,14 +262,17 @@ func TestAgreementUndefinedAndExact(t *testing.T) {
 	f(NominalLevel, nil, Agreement{Alpha: Value{Undefined: NoPairable}, Observed: Value{Undefined: NoPairable}, Counts: []int64{}})
 	f(NominalLevel, [][]string{{"a"}, {"b"}}, Agreement{Alpha: Value{Undefined: NoPairable}, Observed: Value{Undefined: NoPairable}, Counts: []int64{0, 0}})
 	f(NominalLevel, [][]string{{"a", "a"}, {"b"}}, Agreement{
-		Alpha: Value{Undefined: NoVariation}, Observed: Value{Value: 1}, Units: 1, Values: 2, Unanimous: 1, Counts: []int64{2, 0}})
+		Alpha: Value{Undefined: NoVariation}, Observed: Value{Value: 1}, Units: 1, Values: 2, Unanimous: 1, Counts: []int64{2, 0},
+	})
 	f(NominalLevel, [][]string{{"a", "b"}}, Agreement{Alpha: Value{}, Observed: Value{}, Units: 1, Values: 2, Counts: []int64{1, 1}})
 	// One number, two spellings.
 	f(IntervalLevel, [][]string{{"1", "1.0"}, {"1e0", "1"}}, Agreement{
-		Alpha: Value{Undefined: NoVariation}, Observed: Value{Value: 1}, Units: 2, Values: 4, Unanimous: 2, Counts: []int64{4}})
+		Alpha: Value{Undefined: NoVariation}, Observed: Value{Value: 1}, Units: 2, Values: 4, Unanimous: 2, Counts: []int64{4},
+	})
 	f(NominalLevel, [][]string{{"1", "1.0"}}, Agreement{Alpha: Value{}, Observed: Value{}, Units: 1, Values: 2, Counts: []int64{1, 1}})
 	f(IntervalLevel, [][]string{{"0.1", "0.1", "0.1"}, {"0.7", "0.7"}}, Agreement{
-		Alpha: Value{Value: 1}, Observed: Value{Value: 1}, Units: 2, Values: 5, Unanimous: 2, Counts: []int64{3, 2}})
+		Alpha: Value{Value: 1}, Observed: Value{Value: 1}, Units: 2, Values: 5, Unanimous: 2, Counts: []int64{3, 2},
+	})
 }
 
 // exactAlpha computes alpha from its definition in rationals.

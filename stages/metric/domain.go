@@ -13,6 +13,7 @@ import (
 // Level is the level of measurement of ratings: it says what the distance between two values is.
 type Level int
 
+// The levels.
 const (
 	NominalLevel  Level = iota // 1 if the literals differ; the zero value
 	OrdinalLevel               // square of the ratings that stand between the two values, half of their own included

@@ -1,5 +1,7 @@
 package metric
 
+import "slices"
+
 // ndcg is KindNDCG where the gain of a passage is its grade. Every sum is taken in rank order.
 func ndcg(j *Judged, k int) float64 {
 	dcg := 0.0
@@ -44,8 +46,7 @@ type rankedGain struct {
 func (m Measure) gainTable(j *Judged) []rankedGain {
 	table := j.gains[:0]
 	if m.Gains == nil {
-		for i := len(j.Gold.Grades) - 1; i >= 0; i-- {
-			c := j.Gold.Grades[i]
+		for _, c := range slices.Backward(j.Gold.Grades) {
 			table = append(table, rankedGain{c.Grade, c.N, float64(c.Grade)})
 		}
 		j.gains = table
@@ -56,8 +57,8 @@ func (m Measure) gainTable(j *Judged) []rankedGain {
 	}
 	set := len(table)
 	below := int32(0) // the grades below this one are in the table
-	for i := len(j.Gold.Grades) - 1; i >= 0; i-- {
-		c := j.Gold.Grades[i]
+	for _, c := range slices.Backward(j.Gold.Grades) {
+
 		for ; below < c.Grade && below < sparseGrades; below++ {
 			if gainOf(table[:set], below) == nil {
 				table = append(table, rankedGain{grade: below, gain: float64(below)})

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -191,7 +192,7 @@ func TestDrain(t *testing.T) {
 	}
 	s.Drain()
 	rd.end(t, io.EOF)
-	if err := s.Read(t.Context(), &evalstream.Block{}); err != io.EOF {
+	if err := s.Read(t.Context(), &evalstream.Block{}); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v, want io.EOF", err)
 	}
 }
@@ -258,4 +259,60 @@ func TestCloseWhileOpen(t *testing.T) {
 	if err := s.Read(t.Context(), &evalstream.Block{}); err == nil {
 		t.Error("want an error after Close, got none")
 	}
+}
+
+// A job over pipes writes a line's output before the next line comes, whatever the
+// number of workers.
+func TestLiveJob(t *testing.T) {
+	p, err := evalstream.New("test", evalstream.Step{Name: "pass", New: func() (evalstream.Stage, error) { return passing{}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for workers := 1; workers <= 4; workers++ {
+		in, w := pipe(t)
+		out, sinkW := pipe(t)
+		job := evalstream.Job{
+			Pipeline: p, Source: NewSource(Reader("in", in)), Workers: workers,
+			Sink: NewSink("out", sinkW, raws),
+		}
+		done := make(chan error, 1)
+		go func() {
+			sum, err := job.Run(t.Context())
+			if err == nil && sum.Lines != 21 {
+				err = fmt.Errorf("%d lines, want 21", sum.Lines)
+			}
+			done <- err
+		}()
+		slowest := time.Duration(0)
+		for i := range 20 {
+			line := fmt.Sprintf("line %d\n", i)
+			from := time.Now()
+			put(t, w, line)
+			if err := out.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(line))
+			if _, err := io.ReadFull(out, got); err != nil || string(got) != line {
+				t.Fatalf("%d workers: got %q, error %v; want %q", workers, got, err, line)
+			}
+			slowest = max(slowest, time.Since(from))
+		}
+		t.Logf("%d workers: slowest line %v", workers, slowest)
+		put(t, w, "\n")
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+type passing struct{}
+
+func (passing) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	for _, r := range in {
+		out.Emit(r)
+	}
+	return nil
 }

@@ -80,8 +80,7 @@ func (s *Sink) write(n int) error {
 }
 
 func (s *Sink) lost(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	hint := "what was written before is whole lines"

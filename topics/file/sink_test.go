@@ -90,7 +90,7 @@ func TestSinkFaults(t *testing.T) {
 		if errors.As(got, &e) && e.Hint != wantHint {
 			t.Errorf("hint %q, want %q", e.Hint, wantHint)
 		}
-		if again := s.Write(t.Context(), recs("b")); again != got {
+		if again := s.Write(t.Context(), recs("b")); !errors.Is(again, got) {
 			t.Errorf("second error %v, want the first again", again)
 		}
 	}
@@ -136,7 +136,7 @@ func TestRecordSource(t *testing.T) {
 		if fault == nil {
 			fault = io.EOF
 		}
-		if err != fault || s.Read(t.Context(), &evalstream.Block{}) != fault {
+		if !errors.Is(err, fault) || !errors.Is(s.Read(t.Context(), &evalstream.Block{}), fault) {
 			t.Errorf("got error %v, want %v", err, fault)
 		}
 		if d := cmp.Diff(wantSizes, sizes); d != "" {
@@ -161,7 +161,7 @@ func TestRecordSource(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Records(recs("a")).Read(ctx, &b); err != context.Canceled {
+	if err := Records(recs("a")).Read(ctx, &b); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 }

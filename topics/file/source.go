@@ -163,10 +163,7 @@ func (s *Source) fill(ctx context.Context, b *evalstream.Block) (bool, error) {
 	}
 	buf := b.Buf[:cap(b.Buf)]
 	n, whole := 0, 0 // bytes in buf, and how many of them are whole lines
-	for {
-		if n == want && whole > 0 {
-			break
-		}
+	for n < want || whole == 0 {
 		if n == limit {
 			return s.long(ctx, b, buf, limit)
 		}
@@ -313,8 +310,7 @@ func (s *Source) wait(ctx context.Context) error {
 // lost is exit 4: the input, what is wrong with it, and what to do.
 func (s *Source) lost(err error) error {
 	var hint string
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // the path is in front already
 	}
 	var broken *streamError

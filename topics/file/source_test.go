@@ -43,7 +43,7 @@ func readAll(t *testing.T, s *Source) ([]line, error) {
 			b.Data[i] = 'x'
 		}
 		err := s.Read(t.Context(), &b)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return got, nil
 		}
 		if err != nil {
@@ -130,7 +130,7 @@ func text(rng *rand.Rand, lines, longest int) string {
 }
 
 func TestSourceEqualsBufio(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		maxLine := []int{DefaultMaxLine, 300 << 10, 5000, 100, 3}[rng.IntN(5)]
 		inputs := map[string]string{
@@ -183,7 +183,7 @@ func TestSourceEqualsBufio(t *testing.T) {
 		f("zstd in small pieces", func(name string) Input {
 			return Reader(name, iotest.HalfReader(bytes.NewReader(zst(t, inputs[name]))))
 		})
-		if seed < 5 {
+		if seed < 3 {
 			f("one byte", func(name string) Input { return Reader(name, iotest.OneByteReader(strings.NewReader(inputs[name]))) })
 		}
 	}
@@ -228,7 +228,7 @@ func TestBlockSizes(t *testing.T) {
 		var sizes []int
 		for {
 			err := s.Read(t.Context(), &b)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -310,7 +310,7 @@ func TestBrokenStreams(t *testing.T) {
 				t.Fatalf("%s: line %d is %q, want %q", name, i, l.Text, all[i].Text)
 			}
 		}
-		if err2 := s.Read(t.Context(), &evalstream.Block{}); err2 != err {
+		if err2 := s.Read(t.Context(), &evalstream.Block{}); !errors.Is(err2, err) {
 			t.Errorf("%s: second error %v, want the first again", name, err2)
 		}
 	}
@@ -366,7 +366,7 @@ func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("cause")
 	cancel(cause)
-	if err := NewSource(Reader("r", strings.NewReader("a\n"))).Read(ctx, &evalstream.Block{}); err != cause {
+	if err := NewSource(Reader("r", strings.NewReader("a\n"))).Read(ctx, &evalstream.Block{}); !errors.Is(err, cause) {
 		t.Errorf("got %v, want the cause", err)
 	}
 }

@@ -128,7 +128,7 @@ func decompress(format string, head []byte, r raw) iter.Seq2[[]byte, error] {
 		in := &feed{head: head, raw: r, yield: yield}
 		dec, err := newDecoder(format, bufio.NewReaderSize(in, 64<<10))
 		if err == nil {
-			defer dec.Close()
+			defer func() { _ = dec.Close() }()
 			buf := make([]byte, 64<<10)
 			for err == nil {
 				var n int

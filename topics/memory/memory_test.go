@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -35,7 +36,7 @@ func TestSource(t *testing.T) {
 		var b evalstream.Block
 		for {
 			err := s.Read(t.Context(), &b)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

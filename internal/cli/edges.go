@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"strings"
+
+	"evalstream"
+	"evalstream/topics/file"
+)
+
+// Edge is where records come from or go to: a path, or standard input or output.
+type Edge struct {
+	Path string // "" if Std
+	Std  bool
+}
+
+// ParseEdge reads PATH, file:PATH or -; flag names where text came from, such as
+// "--qrels" or "RUN".
+func ParseEdge(flag, text string) (Edge, error) {
+	if text == "-" {
+		return Edge{Std: true}, nil
+	}
+	if name, ok := strings.CutPrefix(text, "topic:"); ok {
+		return Edge{}, evalstream.Usagef("%s: topic %q: topics come with Kafka support, which this version does not have; name a file, or - for a pipe", flag, name)
+	}
+	path, forced := strings.CutPrefix(text, "file:")
+	switch {
+	case path == "":
+		return Edge{}, evalstream.Usagef("%s: want PATH, file:PATH, - or topic:NAME, got %q", flag, text)
+	case !forced && strings.Contains(path, "://"):
+		return Edge{}, evalstream.Usagef("%s: want PATH, file:PATH, - or topic:NAME, got %q; a file of that name is file:%s", flag, text, path)
+	}
+	return Edge{Path: path}, nil
+}
+
+// String is the form that ParseEdge reads.
+func (e Edge) String() string {
+	switch {
+	case e.Std:
+		return "-"
+	case e.Path == "-" || strings.Contains(e.Path, ":"):
+		return "file:" + e.Path
+	}
+	return e.Path
+}
+
+// Input is the edge as an input; stdin is what - stands for.
+func (e Edge) Input(stdin io.Reader) file.Input {
+	if e.Std {
+		return file.Reader("<stdin>", stdin)
+	}
+	return file.Path(e.Path)
+}
+
+// NewSource reads the edges one after the other.
+func NewSource(stdin io.Reader, edges ...Edge) *file.Source {
+	var in []file.Input
+	for _, e := range edges {
+		in = append(in, e.Input(stdin))
+	}
+	return file.NewSource(in...)
+}
+
+// CheckStdin refuses a second - among all inputs of a command: what one has read the
+// other does not see.
+func CheckStdin(edges ...Edge) error {
+	n := 0
+	for _, e := range edges {
+		if e.Std {
+			n++
+		}
+	}
+	if n > 1 {
+		return evalstream.Usagef("standard input is named %d times; read one of them from a file", n)
+	}
+	return nil
+}
+
+// RejectsSink is a sink for --rejects: the file is created, or cut to nothing if it
+// exists. An input of the command is refused, and so is -, since standard output
+// carries results. Close the closer after the job.
+func RejectsSink(text string, inputs []Edge, appendLine func([]byte, *evalstream.Record) []byte) (*file.Sink, io.Closer, error) {
+	return EdgeSink("--rejects", text, inputs, appendLine)
+}
+
+// EdgeSink is RejectsSink for another flag.
+func EdgeSink(flag, text string, inputs []Edge, appendLine func([]byte, *evalstream.Record) []byte) (*file.Sink, io.Closer, error) {
+	e, err := ParseEdge(flag, text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e.Std {
+		return nil, nil, evalstream.Usagef("%s -: standard output carries results; name a file, or /dev/stderr", flag)
+	}
+	if there, err := os.Stat(e.Path); err == nil {
+		for _, in := range inputs {
+			if info, err := os.Stat(in.Path); err == nil && os.SameFile(there, info) {
+				return nil, nil, evalstream.Usagef("%s %s: is an input of this command; name another file", flag, text)
+			}
+		}
+	}
+	f, err := os.Create(e.Path)
+	if err != nil {
+		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitLost, Err: err, Hint: "name a file in a directory that exists and can be written to"}
+	}
+	return file.NewSink(e.Path, f, appendLine), f, nil
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"evalstream"
+)
+
+const keptRejects = 10
+
+// Rejects is the sink of a job's rejects: it keeps the first ten as messages for the
+// summary and hands all of them on.
+type Rejects struct {
+	// Excerpt adds to a message the line around the fault with a mark under it; for
+	// terminals.
+	Excerpt bool
+	// Width is how many columns an excerpt may take; 0 is 80.
+	Width int
+
+	next  evalstream.Sink
+	first []string
+	total int64
+}
+
+// NewRejects hands rejects on to next, which may be nil.
+func NewRejects(next evalstream.Sink) *Rejects { return &Rejects{next: next} }
+
+// Write keeps the first messages.
+func (s *Rejects) Write(ctx context.Context, recs []evalstream.Record) error {
+	for i := range recs {
+		r, ok := recs[i].Body.(*evalstream.Rejected)
+		if !ok {
+			continue
+		}
+		s.total++
+		if len(s.first) < keptRejects {
+			s.first = append(s.first, s.message(r))
+		}
+	}
+	if s.next == nil {
+		return nil
+	}
+	return s.next.Write(ctx, recs)
+}
+
+// Flush flushes the sink behind.
+func (s *Rejects) Flush(ctx context.Context) error {
+	if s.next == nil {
+		return nil
+	}
+	return s.next.Flush(ctx)
+}
+
+func (s *Rejects) message(r *evalstream.Rejected) string {
+	m := r.At.String() + ": " + printable(r.Reason)
+	if s.Excerpt && r.At.Column > 0 && int(r.At.Column) <= len(r.Line)+1 {
+		m += "\n" + excerpt(r.Line, int(r.At.Column)-1, s.Width)
+	}
+	return m
+}
+
+// excerpt is the part of line around byte at, and a mark under it.
+func excerpt(line []byte, at, width int) string {
+	if width <= 0 {
+		width = defaultWidth
+	}
+	const indent = "  "
+	room := max(8, width-len(indent)-2)
+	from := boundary(line, max(0, at-room/2))
+	before := printable(strings.ToValidUTF8(string(line[from:at]), "\ufffd"))
+	if from > 0 {
+		before = "…" + before
+	}
+	// The text before the mark can only grow when it is made printable.
+	for cells(before) > room/2+1 {
+		_, n := utf8.DecodeRuneInString(strings.TrimPrefix(before, "…"))
+		before = "…" + strings.TrimPrefix(before, "…")[n:]
+	}
+	after := printable(strings.ToValidUTF8(string(line[at:min(len(line), at+4*room)]), "\ufffd"))
+	return indent + before + cut(after, room-cells(before)) + "\n" + indent + strings.Repeat(" ", cells(before)) + "^"
+}
+
+// boundary moves at to the start of the rune that it is in.
+func boundary(line []byte, at int) int {
+	for at > 0 && at < len(line) && !utf8.RuneStart(line[at]) {
+		at--
+	}
+	return at
+}
