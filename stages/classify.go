@@ -137,8 +137,8 @@ func (c *classify) Process(_ context.Context, in []evalstream.Record, out *evals
 // find looks up the instances of an episode.
 func (c *classify) find(b *evalstream.Episode) *evalstream.Fault {
 	row := func(id, path string) (int32, *evalstream.Fault) {
-		n := c.instances.ids.get(id)
-		if n < 0 {
+		n, ok := c.instances.ids[id]
+		if !ok {
 			return 0, &evalstream.Fault{Class: evalstream.ClassStage, Path: path, Reason: fmt.Sprintf("instance %q is not in %s", id, c.options.Instances)}
 		}
 		return n, nil

@@ -12,8 +12,7 @@ import (
 // the last step of a job; after that it is shared by all workers.
 type Instances struct {
 	vectors     bool // they are needed
-	arena       arena
-	ids         table
+	ids         map[string]int32
 	rows        []instanceRow // by number of the id
 	values      []float32
 	dims        int
@@ -25,7 +24,7 @@ type Instances struct {
 type instanceRow struct{ subject, object string }
 
 // NewInstances makes an empty set; vectors says that each must have one.
-func NewInstances(vectors bool) *Instances { return &Instances{vectors: vectors} }
+func NewInstances(vectors bool) *Instances { return &Instances{vectors: vectors, ids: map[string]int32{}} }
 
 // Load is for the contract: instances have no changelog.
 func (s *Instances) Load(_, _ []byte) error { return nil }
@@ -54,7 +53,7 @@ func (s *Instances) take(body evalstream.Body) (*evalstream.Fault, error) {
 	if !ok {
 		return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "want instance, got " + body.Kind()}, nil
 	}
-	if s.ids.get(b.ID) >= 0 {
+	if _, ok := s.ids[b.ID]; ok {
 		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/id", Reason: fmt.Sprintf("instance %q is there twice", b.ID)}, nil
 	}
 	if s.vectors {
@@ -71,8 +70,9 @@ func (s *Instances) take(body evalstream.Body) (*evalstream.Fault, error) {
 		}
 		s.values = append(s.values, b.Vector.Values...)
 	}
-	s.ids.put(b.ID, &s.arena)
-	s.rows = append(s.rows, instanceRow{subject: s.arena.keep(b.SubjType), object: s.arena.keep(b.ObjType)})
+	// The body's strings die with its block.
+	s.ids[strings.Clone(b.ID)] = int32(len(s.rows))
+	s.rows = append(s.rows, instanceRow{subject: strings.Clone(b.SubjType), object: strings.Clone(b.ObjType)})
 	return nil, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"evalstream"
 	"evalstream/stages/ranking"
@@ -18,9 +19,8 @@ type Passages struct {
 	vectors     *ranking.Vectors
 	fingerprint string
 
-	arena arena
-	ids   table
-	names []string // sealed: by place, in the order of ids
+	ids   map[string]struct{} // while it is loaded
+	names []string            // by place; sealed: in the order of ids
 
 	received, rejected int64
 }
@@ -33,7 +33,7 @@ const (
 
 // NewPassages makes an empty set for a method; v, which has been checked, is BM25's.
 func NewPassages(method string, v ranking.Variant) *Passages {
-	p := &Passages{method: method}
+	p := &Passages{method: method, ids: map[string]struct{}{}}
 	if method == RankBM25 {
 		p.words = ranking.NewWords(v)
 	}
@@ -64,12 +64,12 @@ func (p *Passages) take(body evalstream.Body) (*evalstream.Fault, error) {
 	if !ok {
 		return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "want passage, got " + body.Kind()}, nil
 	}
-	if p.ids.get(b.PassageID) >= 0 {
+	if _, ok := p.ids[b.PassageID]; ok {
 		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/passage_id", Reason: fmt.Sprintf("passage %q is there twice", b.PassageID)}, nil
 	}
 	if p.method == RankBM25 {
 		p.words.Add(b.Text)
-		p.ids.put(b.PassageID, &p.arena)
+		p.keep(b.PassageID)
 		return nil, nil
 	}
 	n := len(b.Vector.Values)
@@ -78,15 +78,22 @@ func (p *Passages) take(body evalstream.Body) (*evalstream.Fault, error) {
 	}
 	switch {
 	case p.vectors == nil:
-		p.vectors, p.fingerprint = ranking.NewVectors(n), string(append([]byte(nil), b.Vector.Fingerprint...))
+		p.vectors, p.fingerprint = ranking.NewVectors(n), strings.Clone(b.Vector.Fingerprint)
 	case b.Vector.Fingerprint != p.fingerprint:
 		return nil, mixed("passages", p.fingerprint, fmt.Sprintf("passage %q", b.PassageID), b.Vector.Fingerprint)
 	case n != p.vectors.Dims():
 		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/vector", Reason: fmt.Sprintf("want %d dimensions as before, got %d", p.vectors.Dims(), n)}, nil
 	}
 	p.vectors.Add(b.Vector.Values)
-	p.ids.put(b.PassageID, &p.arena)
+	p.keep(b.PassageID)
 	return nil, nil
+}
+
+// keep notes the id of the passage that was added; the body's own dies with its block.
+func (p *Passages) keep(id string) {
+	id = strings.Clone(id)
+	p.ids[id] = struct{}{}
+	p.names = append(p.names, id)
 }
 
 // mixed says that vectors of different models would have met.
@@ -100,16 +107,16 @@ func mixed(a, fingerprint, b, other string) error {
 
 // Seal ends loading and puts the passages in the order of their ids.
 func (p *Passages) Seal() {
-	order := make([]int32, len(p.ids.keys))
+	order := make([]int32, len(p.names))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(p.ids.keys[a], p.ids.keys[b]) })
-	p.names = make([]string, len(order))
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(p.names[a], p.names[b]) })
+	names := make([]string, len(order))
 	for i, from := range order {
-		p.names[i] = p.ids.keys[from]
+		names[i] = p.names[from]
 	}
-	p.ids = table{}
+	p.names, p.ids = names, nil
 	if p.words != nil {
 		p.words.Reorder(order)
 	}
@@ -118,10 +125,7 @@ func (p *Passages) Seal() {
 	}
 }
 
-// Loaded is the number of passages, while they are loaded.
-func (p *Passages) Loaded() int { return len(p.ids.keys) }
-
-// Len is the number of passages, once sealed.
+// Len is the number of passages.
 func (p *Passages) Len() int { return len(p.names) }
 
 // Tallies accounts for the passages that were loaded.

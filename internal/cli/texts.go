@@ -126,7 +126,7 @@ func (e *env) rankStep(ctx context.Context, a *assembly, o *stages.RankOptions, 
 	passages := stages.NewPassages(o.Method, variant)
 	if load {
 		const hint = `a line is {"passage_id": …, "text": …}, with a vector of embed for --method vector`
-		sum, err := e.loadSide(ctx, o.Passages, "passages", "passage", passages, passages.Loaded, hint, c)
+		sum, err := e.loadSide(ctx, o.Passages, "passages", "passage", passages, passages.Len, hint, c)
 		if err != nil {
 			return nil, "", err
 		}
