@@ -24,7 +24,9 @@ type Instances struct {
 type instanceRow struct{ subject, object string }
 
 // NewInstances makes an empty set; vectors says that each must have one.
-func NewInstances(vectors bool) *Instances { return &Instances{vectors: vectors, ids: map[string]int32{}} }
+func NewInstances(vectors bool) *Instances {
+	return &Instances{vectors: vectors, ids: map[string]int32{}}
+}
 
 // Load is for the contract: instances have no changelog.
 func (s *Instances) Load(_, _ []byte) error { return nil }
