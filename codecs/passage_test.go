@@ -55,7 +55,7 @@ func TestDecodeTextsFaults(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
 		}
 	}
-	f(`{"kind":"passage","passage_id":"p"}`, "/text: missing; want string")
+	f(`{"kind":"passage","passage_id":"p","text":7}`, "/text: want string, got number")
 	f(`{"kind":"query","query_id":"q","text":"t","vector":[1,2]}`, "/vector: want object with fingerprint and f32 or values, got array")
 	f(`{"kind":"query","query_id":"q","text":"t","vector":{"values":[1]}}`, "/vector/fingerprint: missing; want what made the vector, since vectors of different models must not meet")
 	f(`{"kind":"query","query_id":"q","text":"t","vector":{"fingerprint":"f","f32":"AAAAAA=="}}`, "/vector: want a vector of finite numbers that are not all 0")
