@@ -81,10 +81,10 @@ func TestEmbedKilled(t *testing.T) {
 	for _, n := range asked {
 		again += n - 1
 	}
-	mu.Unlock()
 	if again > kills*16 || len(asked) != texts {
 		t.Errorf("seed %d: %d texts asked for, %d asked for again; want %d and at most %d", seed, len(asked), again, texts, kills*16)
 	}
+	mu.Unlock()
 	if err := command("fresh", &want).Run(); err != nil {
 		t.Fatal(err)
 	}
