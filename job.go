@@ -234,6 +234,9 @@ func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
+		if _, ok := st.(Remote); ok {
+			return nil, Usagef("%s: want it before the first step that remembers units, got it after", s.Name)
+		}
 		l.chain = append(l.chain, link{step: s, stage: st})
 		if t, ok := st.(Ticker); ok {
 			l.ticker, l.every = t, t.Every()

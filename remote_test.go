@@ -244,3 +244,25 @@ func TestRemoteGivesUp(t *testing.T) {
 		return &failure{text: "nonsense"}
 	}, 1, "", "far: 1 records in a row had no answer; the last: nonsense")
 }
+
+// stateful is the least stage that remembers.
+type stateful struct{}
+
+func (stateful) Process(context.Context, []evalstream.Record, *evalstream.Out) error { return nil }
+func (stateful) Load(_, _ []byte) error                                              { return nil }
+
+// The steps after a stateful one go in order, one record after the other: a remote one
+// there would have no calls in flight.
+func TestRemoteAfterState(t *testing.T) {
+	p, err := evalstream.New("test",
+		evalstream.Step{Name: "state", New: func() (evalstream.Stage, error) { return stateful{}, nil }},
+		evalstream.Step{Name: "far", New: func() (evalstream.Stage, error) { return &far{}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := evalstream.Job{Pipeline: p, Source: &piped{steps: []pipedStep{"a"}}, Sink: &collect{}}
+	_, err = job.Run(t.Context())
+	if want := "far: want it before the first step that remembers units, got it after"; fmt.Sprint(err) != want || evalstream.ExitCode(err) != evalstream.ExitUsage {
+		t.Errorf("want %q, got %v", want, err)
+	}
+}
