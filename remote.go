@@ -314,19 +314,19 @@ func (b *batch) take(recs []Record, out *Out) error {
 	first, last := recs[0].Seq, recs[len(recs)-1].Seq
 	for _, rec := range out.Records {
 		if rec.Seq < first || rec.Seq > last {
-			return fmt.Errorf("BUG: emitted a record that was not in the batch")
+			return errors.New("BUG: emitted a record that was not in the batch")
 		}
 		b.outs[rec.Seq].recs = append(b.outs[rec.Seq].recs, rec)
 	}
 	for _, rej := range out.Rejects {
 		if rej.Seq < first || rej.Seq > last {
-			return fmt.Errorf("BUG: rejected a record that was not in the batch")
+			return errors.New("BUG: rejected a record that was not in the batch")
 		}
 		b.outs[rej.Seq].rejects = append(b.outs[rej.Seq].rejects, rej)
 	}
 	for at := first; at <= last; at++ {
 		if len(b.outs[at].recs)+len(b.outs[at].rejects) == 0 {
-			return fmt.Errorf("BUG: neither emitted nor rejected a record of the batch")
+			return errors.New("BUG: neither emitted nor rejected a record of the batch")
 		}
 	}
 	return nil

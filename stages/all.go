@@ -22,22 +22,22 @@ func All() []Verb {
 		},
 		{
 			Name: "context-prefix", Doc: "write a line of company, event and date before each passage", In: "passage", Out: "passage",
-			Example: "evalstream context-prefix --template '{company} ({ticker}), {event} {date}' < passages.ndjson",
+			Example: "evalstream transform tatqa --only passage testdata/tatqa/tatqa_dataset_dev.json.gz | evalstream context-prefix --template '{table_head}'",
 			Options: func() Options { return new(ContextOptions) },
 		},
 		{
 			Name: "embed", Doc: "give each text its vector, by hashing its words or by asking an endpoint", In: "passage, query, instance", Out: "the same",
-			Example: "evalstream embed --provider hash < passages.ndjson",
+			Example: "evalstream transform tatqa --only query testdata/tatqa/tatqa_dataset_dev.json.gz | evalstream embed --provider hash",
 			Options: func() Options { return new(EmbedOptions) },
 		},
 		{
 			Name: "classify", Doc: "label the queries of few-shot episodes by a baseline: entity types, or nearest prototype", In: "episode", Out: "prediction",
-			Example: "evalstream classify --instances instances.ndjson < episodes.ndjson",
+			Example: "evalstream classify --instances testdata/fewshot/example_instances.ndjson testdata/fewshot/example_episodes.ndjson",
 			Options: func() Options { return new(ClassifyOptions) },
 		},
 		{
 			Name: "rank", Doc: "find the best passages of a file for each query, by vectors or by words (BM25)", In: "query", Out: "run",
-			Example: "evalstream rank --method bm25 --passages passages.ndjson < queries.ndjson",
+			Example: "evalstream transform tatqa --only query testdata/tatqa/tatqa_dataset_dev.json.gz | evalstream rank --method bm25 --passages <(evalstream transform tatqa --only passage testdata/tatqa/tatqa_dataset_dev.json.gz)",
 			Options: func() Options { return new(RankOptions) },
 		},
 		{

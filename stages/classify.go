@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -57,10 +58,10 @@ func (o *ClassifyOptions) Check() error {
 		return fmt.Errorf("method: want entity-type or prototype, got %q", o.Method)
 	}
 	if o.Instances == "" {
-		return fmt.Errorf("instances: want an edge, as in --instances instances.ndjson, got none")
+		return errors.New("instances: want an edge, as in --instances instances.ndjson, got none")
 	}
 	if o.Threshold != "" && o.Method != ClassifyPrototype {
-		return fmt.Errorf("nota-below: want --method prototype with it")
+		return errors.New("nota-below: want --method prototype with it")
 	}
 	_, err := o.threshold()
 	return err

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"time"
@@ -61,7 +62,7 @@ func (o *EmbedOptions) Embedding() (Embedding, error) {
 	switch o.Provider {
 	case "hash":
 		if o.URL != "" || o.Log != "" || o.Model != "" {
-			return e, fmt.Errorf("provider: hash takes no --url, --model or --log; want --provider http with them")
+			return e, errors.New("provider: hash takes no --url, --model or --log; want --provider http with them")
 		}
 		e.Hash = embedding.Hash{Dims: o.Dims, Seed: o.HashSeed}
 		e.Settings.Model = e.Hash.Model()
@@ -71,17 +72,20 @@ func (o *EmbedOptions) Embedding() (Embedding, error) {
 		return e, fmt.Errorf("provider: want hash or http, got %q", o.Provider)
 	}
 	if o.Model == "" {
-		return e, fmt.Errorf("model: want the name of the endpoint's model, got none")
+		return e, errors.New("model: want the name of the endpoint's model, got none")
 	}
 	if err := embedding.CheckURL(o.URL); err != nil {
 		return e, err
 	}
 	if o.KeyEnv != "" && o.KeyFile != "" {
-		return e, fmt.Errorf("key-env and key-file: want one of them, got both")
+		return e, errors.New("key-env and key-file: want one of them, got both")
 	}
-	for name, n := range map[string]int{"batch": o.Batch, "batch-bytes": o.BatchBytes, "in-flight": o.InFlight, "attempts": o.Attempts} {
-		if n < 1 {
-			return e, fmt.Errorf("%s: want 1 or more, got %d", name, n)
+	for _, f := range []struct {
+		name string
+		n    int
+	}{{"batch", o.Batch}, {"batch-bytes", o.BatchBytes}, {"in-flight", o.InFlight}, {"attempts", o.Attempts}} {
+		if f.n < 1 {
+			return e, fmt.Errorf("%s: want 1 or more, got %d", f.name, f.n)
 		}
 	}
 	e.Remote = &embedding.HTTP{URL: o.URL, Model: o.Model, Dims: o.Dims, AskDims: o.AskDims, Float: o.Float, Timeout: o.Timeout}

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 
@@ -63,7 +64,7 @@ func (o *RankOptions) Check() error {
 	case o.Top < 1:
 		return fmt.Errorf("top: want 1 or more, got %d", o.Top)
 	case o.Passages == "":
-		return fmt.Errorf("passages: want an edge, as in --passages passages.ndjson, got none")
+		return errors.New("passages: want an edge, as in --passages passages.ndjson, got none")
 	}
 	_, err := o.Variant()
 	return err
