@@ -178,7 +178,7 @@ func (b *book) readPanel(dst []*evalstream.Result, base evalstream.Result, dimen
 		r := base
 		r.Metric = dimension + name
 		if len(panel) == 0 {
-			r.Undefined, r.NoInterval = noPanel, noPanel
+			r.Undefined, r.NoInterval = "no_panel", noPanel
 		} else {
 			b.halves(&r, halves, den, proportion)
 		}

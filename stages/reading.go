@@ -485,7 +485,11 @@ func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) 
 	}
 	domain, err := metric.OrderDomain(b.options.Level, literals, b.options.Order)
 	if err != nil {
-		return metric.Domain{}, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: err, Hint: "name the values from low to high with --order, or take another --level"}
+		hint := "take --level nominal, or --level ordinal with the values from low to high in --order"
+		if b.options.Level == metric.OrdinalLevel {
+			hint = "name the values from low to high with --order, or take another --level"
+		}
+		return metric.Domain{}, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: err, Hint: hint}
 	}
 	counts, err := c.patterns.Counts(domain)
 	return domain, counts, err

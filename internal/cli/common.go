@@ -54,7 +54,7 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "what a second, different record of one slot (query and run, unit and coder, …) does: `POLICY` replace (the greatest revision wins, then the last) or reject")
 	c.declareReading(fs)
 	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
-	fs.BoolVar(&c.quiet, "quiet", false, "print no progress and no summary; rejects and errors are still told")
+	fs.BoolVar(&c.quiet, "quiet", false, "print no progress, and no summary unless records were rejected; rejects and errors are still told")
 	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")
 }
 

@@ -100,10 +100,10 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	case errors.Is(err, file.ErrClosedPipe):
 		return err
 	case errors.Is(err, errAbandoned):
-		return &signalError{signals.Code()}
+		return &signalError{code: signals.Code()}
 	case signals.Code() != 0:
 		s.summarize(sum)
-		return &signalError{signals.Code()}
+		return &signalError{code: signals.Code(), drained: err == nil}
 	case errors.Is(err, evalstream.ErrStopped):
 		s.summarize(sum)
 		return &saidError{evalstream.ExitRejects}
