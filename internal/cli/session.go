@@ -56,7 +56,13 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	}
 	s.rejects = NewRejects(next)
 	s.rejects.Excerpt = isTerminal(e.stderr)
+	s.rejects.Tell = s.tell(e.stderr)
 	return s, nil
+}
+
+// tell prints a message about a reject as a line of its own.
+func (s *session) tell(w io.Writer) func(string) {
+	return func(message string) { fmt.Fprintf(w, "evalstream %s: %s\n", s.verb, message) }
 }
 
 // end closes what begin opened; err is what the command has met so far.
@@ -87,6 +93,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		read, total, known := in.lines.Progress()
 		return Snapshot{ReadBytes: read, TotalBytes: total, Known: known}
 	})
+	s.rejects.Tell = s.tell(progress)
 	job := evalstream.Job{
 		Pipeline: p, Source: in.Source, Sink: sink, Rejects: s.rejects, Workers: s.common.workers,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: progress.Hooks(),
