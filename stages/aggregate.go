@@ -136,7 +136,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.rejected++
 		return err
 	}
-	if late != nil && !a.units.has(o.Unit, o.Run) {
+	if late != nil && !(a.horizon.settled(o.Time) && a.units.has(o.Unit, o.Run)) {
 		a.late++
 		return late
 	}
@@ -254,11 +254,9 @@ func grainOf(a *Aggregation) time.Duration {
 	return g
 }
 
-// sweep forgets units older than limit, and a quarter of the horizon more: what score
-// has to say of a unit when it forgets it comes later than that. Contributions stay in
-// the cells.
+// sweep forgets units older than limit and the grace. Contributions stay in the cells.
 func (a *aggregate) sweep(limit evalstream.Time) {
-	limit -= evalstream.Time(a.options.Horizon / 4)
+	limit -= a.horizon.grace()
 	oldest := floorDiv(int64(limit), int64(a.grain))
 	a.units.keep(func(s *slot) bool {
 		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
