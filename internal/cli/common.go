@@ -28,6 +28,8 @@ type common struct {
 	bootstrap     int
 	seed          uint64
 	workers       int
+	failIf        []*rule
+	metricsAddr   string
 	quiet         bool
 	verbose       bool
 }
@@ -46,6 +48,14 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "a second, different record of a slot: `POLICY` replace (greatest revision, then position) or reject")
 	c.declareReading(fs)
+	fs.Func("fail-if", "`RULE` such as 'success@1.low < 0.8' or 'f1{run=a}.value < 0.5': exit code 10 if it holds for a final result, 11 if there is none; may repeat", func(s string) error {
+		r, err := parseRule(s)
+		if err == nil {
+			c.failIf = append(c.failIf, r)
+		}
+		return err
+	})
+	fs.StringVar(&c.metricsAddr, "metrics-addr", "", "show results and counters to Prometheus on http://`HOST:PORT`/metrics; port 0 takes a free one (default: they are not shown)")
 	fs.IntVar(&c.workers, "workers", 0, "blocks in work at once, `N` (default: the number of processors)")
 	fs.BoolVar(&c.quiet, "q", false, "print no progress and no summary")
 	fs.BoolVar(&c.verbose, "v", false, "print the whole summary, also when nothing went wrong")
