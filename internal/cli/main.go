@@ -104,6 +104,7 @@ func (e *env) root() *cobra.Command {
 			return &saidError{evalstream.ExitUsage}
 		},
 		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          e.fromEnvironment,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
@@ -116,6 +117,8 @@ func (e *env) root() *cobra.Command {
 	root.AddCommand(e.run(), e.plan(), e.version())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
+	completions(root)
 	return root
 }
 
