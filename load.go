@@ -20,6 +20,8 @@ type Spec struct {
 	Brokers           []string
 	From, To, Rejects string
 	Stages            []StageSpec
+	Tests             string   // folder of golden cases, from the file's own; "" if it is not said
+	Edges             []Option // from, to, rejects and tests with their positions
 	Options           []Option // of the whole pipeline: the fields that are none of the above
 }
 
@@ -119,11 +121,13 @@ func (l *loader) pipeline(n *yaml.Node) {
 		case "name":
 			l.spec.Name = l.scalar(val, "name")
 		case "from":
-			l.spec.From = l.scalar(val, "from")
+			l.spec.From = l.edge(key, val)
 		case "to":
-			l.spec.To = l.scalar(val, "to")
+			l.spec.To = l.edge(key, val)
 		case "rejects":
-			l.spec.Rejects = l.scalar(val, "rejects")
+			l.spec.Rejects = l.edge(key, val)
+		case "tests":
+			l.spec.Tests = l.edge(key, val)
 		case "brokers":
 			for _, o := range l.values(key, val) {
 				l.spec.Brokers = append(l.spec.Brokers, o.Value)
@@ -138,6 +142,13 @@ func (l *loader) pipeline(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode && !stages {
 		l.fault(n, "pipeline: want stages, got none")
 	}
+}
+
+// edge is a field of the pipeline whose position is kept.
+func (l *loader) edge(key, val *yaml.Node) string {
+	o := Option{Name: key.Value, Value: l.scalar(val, key.Value), Line: val.Line, Column: val.Column}
+	l.spec.Edges = append(l.spec.Edges, o)
+	return o.Value
 }
 
 func (l *loader) stages(n *yaml.Node) {

@@ -28,7 +28,7 @@ func (e *env) run() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.runSpec(cmd, spec, list, c)
+			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c))
 		},
 	}
 	addFlags(cmd, fs)
@@ -148,6 +148,9 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 		at := evalstream.ConfigFault{File: path, Line: o.Line, Column: o.Column}
 		if f == nil {
 			var names []string
+			if what == "pipeline" {
+				names = append(names, "name", "brokers", "from", "to", "rejects", "tests", "stages")
+			}
 			fs.VisitAll(func(f *flag.Flag) { names = append(names, strings.ReplaceAll(f.Name, "-", "_")) })
 			at.Reason = fmt.Sprintf("%s: no field %q%s", what, o.Name, didYouMean(o.Name, names))
 			faults = append(faults, at)
