@@ -124,6 +124,14 @@ type Settings struct {
 	Text   string // the options in full, one line
 }
 
+// String is the digest, with the options where they are known: they do not travel.
+func (s *Settings) String() string {
+	if s.Text == "" {
+		return s.Digest
+	}
+	return s.Digest + " (" + s.Text + ")"
+}
+
 // Window is a span of event time, [Start, End).
 type Window struct {
 	All        bool // all time

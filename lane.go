@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// reach notes how far the block goes in its origin.
+// reach notes that the whole block has been applied.
 func (l *lane) reach() {
 	l.active.Store(time.Now().UnixNano())
 	b := l.block
-	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1}
 	if b.Data == nil {
-		last := b.Records[len(b.Records)-1].Pos
-		at = Through{Origin: last.Origin, Line: last.Line}
+		l.pass(b.Records[len(b.Records)-1].Pos)
+		return
 	}
-	for i := range l.through {
-		if l.through[i].Origin == at.Origin {
-			l.through[i].Line = at.Line
-			return
-		}
+	l.pass(Pos{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1})
+}
+
+// pass notes how far an origin has been applied. Results keep the list that they were
+// stamped with, so it is never changed in place.
+func (l *lane) pass(p Pos) {
+	if p.Origin != nil {
+		l.setThrough(Through{Origin: p.Origin, Line: p.Line})
 	}
-	l.through = append(l.through, at)
 }
 
 // enter runs records through the stateful stages, stopping for each tick by count.
@@ -38,7 +39,7 @@ func (l *lane) enter(ctx context.Context, in []Record) error {
 		if err := l.run(ctx, 0, in[:n]); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return in[n-1].Pos }); err != nil {
 			return err
 		}
 		in = in[n:]
@@ -62,7 +63,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		if err := l.deliver(ctx, 0); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return l.find(obs[n-1].Seq).Pos }); err != nil {
 			return err
 		}
 		obs = obs[n:]
@@ -86,7 +87,8 @@ func (l *lane) room(n int) int {
 	return n
 }
 
-func (l *lane) count(ctx context.Context, n int) error {
+// count ticks if n more records make one due; at is where the last of them was read.
+func (l *lane) count(ctx context.Context, n int, at func() Pos) error {
 	if l.every.Records == 0 {
 		return nil
 	}
@@ -94,6 +96,7 @@ func (l *lane) count(ctx context.Context, n int) error {
 		return nil
 	}
 	l.toTick = l.every.Records
+	l.pass(at())
 	return l.tick(ctx)
 }
 
@@ -201,6 +204,7 @@ func (l *lane) tickGather(ctx context.Context) error {
 }
 
 func (l *lane) setThrough(t Through) {
+	l.through = slices.Clone(l.through)
 	for i := range l.through {
 		if l.through[i].Origin == t.Origin {
 			l.through[i].Line = t.Line

@@ -79,7 +79,6 @@ func (w *worker) process(ctx context.Context) error {
 		l.turn.Wait()
 	}
 	l.block, l.source = &w.block, w.lines
-	l.reach()
 	if err := l.reject(ctx, w.rejects); err != nil {
 		return err
 	}
@@ -91,6 +90,7 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.reach()
 	if h := w.r.job.Hooks.Block; h != nil {
 		w.r.sinkMu.Lock()
 		rejects := w.r.rejects

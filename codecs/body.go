@@ -116,7 +116,6 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 
 func (d *Decoder) readPrediction(rec *evalstream.Record) *evalstream.Fault {
 	b := d.predictions.one()
-	*b = evalstream.Prediction{}
 	var f *evalstream.Fault
 	for field, to := range [...]*string{
 		predDataset: &b.Dataset, predSeed: &b.Seed, predK: &b.K, predEpisode: &b.Episode, predQuery: &b.Query, predRun: &b.Run,

@@ -29,7 +29,6 @@ func parseFloat(raw []byte) (v float64, reason string) {
 // ten are then exact floats, so their quotient is the nearest one (Clinger 1990, the
 // fast path of "How to read floating point numbers accurately").
 func fastFloat(raw []byte) (v float64, ok bool) {
-	powers := [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 	digits := raw
 	if raw[0] == '-' {
 		digits = raw[1:]
@@ -37,21 +36,28 @@ func fastFloat(raw []byte) (v float64, ok bool) {
 	if len(digits) > 16 {
 		return 0, false
 	}
-	n, point := int64(0), -1
-	for i, c := range digits {
-		switch {
-		case '0' <= c && c <= '9':
-			n = n*10 + int64(c-'0')
-		case c == '.' && point < 0:
-			point = i
-		default:
+	n, i := int64(0), 0
+	for i < len(digits) && digits[i]-'0' <= 9 {
+		n = n*10 + int64(digits[i]-'0')
+		i++
+	}
+	switch {
+	case i == len(digits):
+		if i > 15 {
 			return 0, false
 		}
-	}
-	v = float64(n)
-	if point >= 0 {
-		v /= powers[len(digits)-1-point]
-	} else if len(digits) > 15 {
+		v = float64(n)
+	case digits[i] == '.':
+		scale := int64(1)
+		for _, c := range digits[i+1:] {
+			if c -= '0'; c > 9 {
+				return 0, false
+			}
+			n = n*10 + int64(c)
+			scale *= 10
+		}
+		v = float64(n) / float64(scale)
+	default:
 		return 0, false
 	}
 	if raw[0] == '-' {

@@ -13,7 +13,6 @@ import (
 func (d *Decoder) readScore(rec *evalstream.Record) *evalstream.Fault {
 	var f *evalstream.Fault
 	b := d.scores.one()
-	*b = evalstream.Score{}
 	if b.Unit, f = d.id(scoreUnit); f != nil {
 		return f
 	}

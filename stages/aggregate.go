@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -22,7 +23,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		g := &aggregate{book: newBook(a), fields: a.Fields(), grain: finest(a.Windows)}
+		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
 		return g, nil
 	}, nil
@@ -33,6 +34,7 @@ type aggregate struct {
 	*book
 	fields []string // that groups are made of
 	grain  time.Duration
+	timed  bool // windows are cut by time
 	units  units
 
 	runs     dictionary
@@ -54,9 +56,11 @@ type aggregate struct {
 	replaced  int64
 	rejected  int64
 	late      int64
-	straight  int64 // units that are positions: held in the cells alone
+	refused   atomic.Int64 // scores that a worker has rejected
+	others    atomic.Int64 // records that are no scores
+	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
-	swept     evalstream.Time
+	horizon   horizon
 	touched   uint64 // keeps fetching from being optimized away
 }
 
@@ -103,15 +107,18 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	if limit, due := a.horizon.see(o.Time); due {
+		a.sweep(limit)
+	}
+	if f := a.horizon.late(o.Time); f != nil {
+		a.late++
+		return f
+	}
 	if o.Unit == ([2]uint64{}) {
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
 		return nil
-	}
-	if f := a.tooLate(o.Time); f != nil {
-		a.late++
-		return f
 	}
 	pane, err := a.relative(o.Time)
 	if err != nil {
@@ -199,14 +206,6 @@ func (a *aggregate) absolute(pane int32) int64 {
 	return a.base + int64(pane)
 }
 
-func (a *aggregate) tooLate(t evalstream.Time) *evalstream.Fault {
-	h := a.options.Horizon
-	if h <= 0 || t == evalstream.NoTime || a.watermark == evalstream.NoTime || a.watermark == evalstream.EndOfTime || t >= a.watermark-evalstream.Time(h) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, h, a.watermark)}
-}
-
 // Advance closes windows; at the end of the input everything is final.
 func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	if a.mixed != nil {
@@ -225,18 +224,22 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 		a.ended = true
 		return a.publish(out, true)
 	}
-	a.sweep()
 	return nil
 }
 
-// sweep forgets units older than the horizon. Their contributions stay in the cells.
-func (a *aggregate) sweep() {
-	h := evalstream.Time(a.options.Horizon)
-	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
-		return
+// grainOf is what the time of a unit is kept in: as fine as the windows need it, and
+// a thousandth of the horizon, so that a unit is forgotten in time.
+func grainOf(a *Aggregation) time.Duration {
+	g := finest(a.Windows)
+	if g == 0 && a.Horizon > 0 {
+		return max(1, a.Horizon/1000)
 	}
-	a.swept = a.watermark
-	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
+	return g
+}
+
+// sweep forgets units older than limit. Their contributions stay in the cells.
+func (a *aggregate) sweep(limit evalstream.Time) {
+	oldest := floorDiv(int64(limit), int64(a.grain))
 	a.units.keep(func(s *slot) bool {
 		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
 			return true
@@ -288,10 +291,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
-	if a.received == 0 && a.rejected == 0 {
-		return nil
-	}
-	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t := evalstream.Tally{Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Received += a.refused.Load()
+	t.Rejected += a.refused.Load()
 	t.Of[evalstream.Scored] = a.straight
 	for _, st := range evalstream.Statuses() {
 		t.Held += a.forgotten[st]
@@ -301,7 +303,8 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	return []evalstream.Tally{t}
+	n := a.others.Load()
+	return kinds([]evalstream.Tally{t, {Received: n, Rejected: n}}, "score", otherKinds)
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -323,11 +326,13 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
 		if !ok {
+			d.a.others.Add(1)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
+			d.a.refused.Add(1)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}
@@ -339,7 +344,7 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
-	if at == evalstream.NoTime && d.a.grain != 0 && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
+	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {

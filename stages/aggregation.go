@@ -18,12 +18,14 @@ type Aggregation struct {
 	Windows []Window // none: all
 	// Over is a field, often seed: instead of each of its groups, the mean over them
 	// and its sample deviation are published.
-	Over      string
-	Every     evalstream.Every
-	Horizon   time.Duration // 0: nothing is late
-	MaxGroups int           // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
-	MissHits  bool          // judged queries that a run never answered count as misses
-	Conflict  Conflict
+	Over    string
+	Every   evalstream.Every
+	Horizon time.Duration // 0: nothing is late
+	// MaxOutOfOrder is how far the watermark stays behind the newest time.
+	MaxOutOfOrder time.Duration
+	MaxGroups     int  // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
+	MissHits      bool // judged queries that a run never answered count as misses
+	Conflict      Conflict
 
 	Negative     string // few-shot: the label that is no relation
 	ZeroDivision metric.ZeroDivision

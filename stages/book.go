@@ -129,7 +129,7 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 	}
 	if settings != nil && b.settings != nil && settings.Digest != b.settings.Digest {
 		if b.mixed == nil {
-			b.mixed = evalstream.NotComparable("settings %s (%s) and %s (%s) in one aggregation; score everything with the same options", b.settings.Digest, b.settings.Text, settings.Digest, settings.Text)
+			b.mixed = evalstream.NotComparable("settings %s and %s in one aggregation; score everything with the same options", b.settings, settings)
 		}
 		return nil
 	}

@@ -30,6 +30,7 @@ type merge struct {
 	received int64
 	replaced int64
 	rejected int64
+	others   int64 // records that are no partials
 	key      []byte
 }
 
@@ -44,6 +45,7 @@ func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstre
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
 		if !ok {
+			m.others++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
 		}
@@ -149,8 +151,8 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
-	if m.received == 0 {
-		return nil
-	}
-	return []evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}
+	return kinds([]evalstream.Tally{
+		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.others, Rejected: m.others},
+	}, "partial", otherKinds)
 }

@@ -36,8 +36,10 @@ type OpenScoring struct {
 	Scoring
 	// Horizon is how long, in event time, a prediction waits for gold and a unit is
 	// remembered; 0 is for ever.
-	Horizon  time.Duration
-	Conflict Conflict
+	Horizon time.Duration
+	// MaxOutOfOrder is how far the watermark stays behind the newest time.
+	MaxOutOfOrder time.Duration
+	Conflict      Conflict
 }
 
 // NewScore makes score over the stream's own gold. It remembers, per unit, its gold
@@ -52,7 +54,7 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
 			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings)},
-			units:    map[string]*openUnit{}, watermark: evalstream.NoTime,
+			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
 		}, nil
 	}, nil
 }
@@ -74,6 +76,7 @@ const (
 	ofQrels
 	ofLabels
 	ofRatings
+	ofOthers
 	inputs
 )
 
@@ -87,7 +90,7 @@ type openScore struct {
 	order     []string // units in the order in which they came, for a reproducible sweep
 	source    string
 	hasSource bool
-	watermark evalstream.Time
+	horizon   horizon
 	tallies   [inputs]evalstream.Tally
 	fields    fields
 	judged    []judgment
@@ -140,6 +143,9 @@ func (*openScore) Load(_, _ []byte) error { return nil }
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	for i := range in {
 		rec := &in[i]
+		if limit, due := o.horizon.see(rec.Time); due {
+			o.sweep(limit, out)
+		}
 		var f *evalstream.Fault
 		var kind int
 		switch b := rec.Body.(type) {
@@ -156,8 +162,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 		case *evalstream.Rating:
 			kind, f = ofRatings, o.rating(rec, b, out)
 		default:
-			out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()})
-			continue
+			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()}
 		}
 		t := &o.tallies[kind]
 		t.Received++
@@ -174,17 +179,6 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	return nil
 }
 
-// late reports whether a record is older than what is remembered.
-func (o *openScore) late(t evalstream.Time) *evalstream.Fault {
-	if o.options.Horizon <= 0 || t == evalstream.NoTime || o.watermark == evalstream.NoTime {
-		return nil
-	}
-	if t >= o.watermark-evalstream.Time(o.options.Horizon) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, o.options.Horizon, o.watermark)}
-}
-
 func (o *openScore) unit(id []byte) *openUnit {
 	u := o.units[string(id)]
 	if u == nil {
@@ -197,7 +191,7 @@ func (o *openScore) unit(id []byte) *openUnit {
 }
 
 func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
@@ -223,11 +217,12 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 }
 
 func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
-	if !b.Identified() {
-		return o.position(rec, b, out)
-	}
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
+	}
+	if !b.Identified() {
+		o.position(rec, b, out)
+		return nil
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
@@ -258,7 +253,7 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 
 // position scores a prediction that only its position identifies: nothing else can
 // ever meet it, so it is not remembered.
-func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) *evalstream.Fault {
+func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, out *evalstream.Out) {
 	s := new(evalstream.Score)
 	o.fields.reset(1)
 	o.fields.fill(s, b)
@@ -274,7 +269,6 @@ func (o *openScore) position(rec *evalstream.Record, b *evalstream.Prediction, o
 		t.Of[evalstream.Unjudged]++
 	}
 	out.Emit(evalstream.Record{Body: s, Time: rec.Time, Pos: rec.Pos, Seq: rec.Seq})
-	return nil
 }
 
 func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalstream.Out) *evalstream.Fault {
@@ -337,7 +331,7 @@ func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision i
 // goldTime dates a unit that has only gold: by the watermark at its arrival.
 func (o *openScore) goldTime(u *openUnit) {
 	if u.seen == evalstream.NoTime {
-		u.seen = o.watermark
+		u.seen = o.horizon.watermark()
 	}
 }
 
@@ -429,7 +423,7 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 }
 
 func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *evalstream.Out) *evalstream.Fault {
-	if f := o.late(rec.Time); f != nil {
+	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
 	u := o.unit(append(o.key[:0], b.Unit...))
@@ -481,17 +475,17 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 	return evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq}
 }
 
-// Advance forgets units older than the horizon; at the end of the input, a
-// prediction that still waits for gold is unjudged.
+// Advance says at the end of the input that a prediction which still waits for gold is
+// unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
-	o.watermark = watermark
 	if watermark == evalstream.EndOfTime {
-		return o.end(out)
+		o.end(out)
 	}
-	if o.options.Horizon <= 0 {
-		return nil
-	}
-	limit := watermark - evalstream.Time(o.options.Horizon)
+	return nil
+}
+
+// sweep forgets the units that are older than limit.
+func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
 	kept := o.order[:0]
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -504,7 +498,6 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 	}
 	clear(o.order[len(kept):])
 	o.order = kept
-	return nil
 }
 
 // forget ends a unit: what was pending has expired; what was scored stands.
@@ -518,7 +511,7 @@ func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
 	o.hold(u, evalstream.Expired)
 }
 
-func (o *openScore) end(out *evalstream.Out) error {
+func (o *openScore) end(out *evalstream.Out) {
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -529,7 +522,6 @@ func (o *openScore) end(out *evalstream.Out) error {
 			}
 		}
 	}
-	return nil
 }
 
 // hold adds a unit's slots to the tallies; gold that met no prediction counts as
@@ -579,7 +571,7 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	for _, u := range o.units {
 		ts = addHeld(ts, u, evalstream.Waiting)
 	}
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating")
+	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", otherKinds)
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

@@ -21,6 +21,8 @@ type view struct {
 	window evalstream.Window
 	sum    cell
 	units  int64 // all statuses, to rank groups by
+
+	touched bool // since it was last due
 }
 
 // publish emits results: of the windows that were touched or have closed since the
@@ -130,10 +132,11 @@ func viewOf(s *sheet, r *reader, group uint32, pane int64) view {
 		for k := range n {
 			if c := s.cells[cellKey{group, pane + k}]; c != nil {
 				v.sum.merge(c, 1)
+				v.touched = v.touched || c.dirty
 			}
 		}
 	} else if c := s.cells[cellKey{group, pane}]; c != nil {
-		v.sum = *c
+		v.sum, v.touched = *c, c.dirty
 	}
 	v.units = v.sum.n + v.sum.pending + v.sum.unjudged + v.sum.expired
 	return v
@@ -165,6 +168,7 @@ func (b *book) fold(s *sheet, r *reader, views []view) []view {
 			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
 			for i := from + n; i < to; i++ {
 				rest.sum.merge(&views[i].sum, 1)
+				rest.touched = rest.touched || views[i].touched
 			}
 			kept = append(kept, rest)
 		}
@@ -232,7 +236,7 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 		t = new(told)
 		r.told[key] = t
 	}
-	if t.closed {
+	if t.closed && v.touched {
 		t.revision++
 	}
 	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime

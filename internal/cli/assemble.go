@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -76,7 +77,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {
-				return nil, "", wrapUsage("%w", err)
+				break // that step will say so
 			}
 			plan.AllSlices, plan.Slices = false, slices.DeleteFunc(a.Fields(), func(f string) bool { return f == "run" })
 			plan.NoTime = !a.Timed() && c.horizon == 0
@@ -110,7 +111,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch o.Gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Conflict: conflict}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
 	case inlineGold:

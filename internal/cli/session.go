@@ -60,9 +60,13 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 }
 
 // end closes what begin opened; err is what the command has met so far.
-func (s *session) end(err error) error {
+func (s *session) end(ctx context.Context, err error) error {
 	if s.close == nil {
 		return err
+	}
+	// A job that stopped has not flushed.
+	if flushErr := s.rejects.Flush(ctx); err == nil && flushErr != nil {
+		err = flushErr
 	}
 	if closeErr := s.close.Close(); err == nil && closeErr != nil {
 		return evalstream.Lost(fmt.Errorf("rejects: %w", closeErr))
@@ -95,7 +99,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		Pipeline: p, Source: in.Source, Sink: &followed{Sink: sink, by: seen}, Rejects: s.rejects, Workers: s.common.workers,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: hooks,
 	}
-	sum, err := job.Run(ctx)
+	sum, err := s.run(ctx, &job)
 	progress.Stop()
 	if exporter != nil {
 		exporter.Finish(sum)
@@ -109,6 +113,8 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	switch {
 	case errors.Is(err, file.ErrClosedPipe):
 		return err
+	case errors.Is(err, errAbandoned):
+		return &signalError{signals.Code()}
 	case signals.Code() != 0:
 		s.summarize(sum)
 		return &signalError{signals.Code()}
@@ -123,6 +129,39 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		return fmt.Errorf("records vanished, which is a bug: %+v", bad)
 	}
 	return cmp.Or(s.judge(sum), s.gates.judge(s.stderr, s.verb))
+}
+
+// errAbandoned says that a job had to be left behind by a command that ends at once.
+var errAbandoned = errors.New("job did not end")
+
+// atOnce is how long a job may take to end after a second signal.
+const atOnce = 100 * time.Millisecond
+
+// run runs the job. After a second signal a job that waits for a reader of its output
+// cannot end, so it is left behind: the program is about to exit.
+func (*session) run(ctx context.Context, job *evalstream.Job) (evalstream.Summary, error) {
+	done := make(chan struct{})
+	var sum evalstream.Summary
+	var err error
+	go func() {
+		defer close(done)
+		sum, err = job.Run(ctx)
+	}()
+	select {
+	case <-done:
+		return sum, err
+	case <-ctx.Done():
+	}
+	if !errors.Is(context.Cause(ctx), ErrStoppedAtOnce) {
+		<-done
+		return sum, err
+	}
+	select {
+	case <-done:
+		return sum, err
+	case <-time.After(atOnce):
+		return evalstream.Summary{}, errAbandoned
+	}
 }
 
 // judge says whether there were too many rejects.
