@@ -96,17 +96,20 @@ func (e *env) watchable(r *ready) {
 	}
 }
 
+// fieldsOf are the fields that a ready command's results are grouped by.
 func fieldsOf(r *ready) ([]string, error) {
 	a, err := r.aggregate.Aggregation()
-	if err != nil {
-		return nil, wrapUsage("%w", err)
+	if err == nil {
+		err = r.common.aggregation(&a)
 	}
-	if err := r.common.aggregation(&a); err != nil {
-		return nil, wrapUsage("%w", err)
+	if err != nil {
+		return nil, wrapUsage("aggregate: %w", err)
 	}
 	return groupFields(a.By), nil
 }
 
+// openReady is where a ready command's results go, once its rules are known to be about
+// something that it publishes.
 func (e *env) openReady(name string, r *ready) (evalstream.Sink, func() error, error) {
 	if len(r.common.failIf) > 0 {
 		metrics, err := readyMetrics(name, r)
