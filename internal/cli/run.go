@@ -35,34 +35,6 @@ func (e *env) run() *cobra.Command {
 	return cmd
 }
 
-func (e *env) plan() *cobra.Command {
-	c := newCommon()
-	fs := c.flags("plan")
-	cmd := &cobra.Command{
-		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
-		Example: "  evalstream plan deploy/pipelines/tatqa.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], fs, nil)
-			if err != nil {
-				return err
-			}
-			s := &session{env: e, verb: spec.Name, common: c}
-			if err := c.check(); err != nil {
-				return err
-			}
-			p, err := s.assemble(cmd.Context(), list, false)
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout")); err != nil {
-				return err
-			}
-			return p.Plan(e.stdout)
-		},
-	}
-	return cmd
-}
-
 func orDefault(edge, standby string) string {
 	if edge == "" || edge == "-" {
 		return standby
