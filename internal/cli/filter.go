@@ -70,6 +70,7 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 	if err != nil {
 		return err
 	}
+	s.headline = headlineMetric(list)
 	return s.end(ctx, func() error {
 		p, err := s.assemble(ctx, list, true)
 		if err != nil {

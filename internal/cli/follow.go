@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"evalstream"
+	"evalstream/stages"
 )
 
 // followed is a sink whose results others see too, before they go on.
@@ -66,59 +69,71 @@ func pairRejected(a, b func(string, evalstream.Class)) func(string, evalstream.C
 	}
 }
 
-// headline is the one result that a progress line shows: of the first metric and group
-// that were published, over all time if that is published.
+// headline is the one result that a progress line shows: of one metric and the group that
+// was published first, over all time if that is published.
 type headline struct {
-	mu      sync.Mutex
-	key     string
-	window  evalstream.Window
-	text    string
-	groups  string // the group that others were seen beside
-	several bool
+	prefer string // the metric, if it is published; else the first that is
+
+	mu            sync.Mutex
+	metric, group string
+	first         string // group seen first
+	several       bool
+	window        evalstream.Window
+	numbers       string
 }
 
 // Result takes r if it is the one to show.
 func (h *headline) Result(r *evalstream.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	key := r.Metric
 	group := ""
 	for _, by := range r.By {
-		key += "\x00" + by.Name + "\x00" + by.Value
 		group += " " + shown(by.Value)
 	}
-	if h.groups == "" {
-		h.groups = group
+	if h.metric == "" {
+		h.first = group
 	}
-	h.several = h.several || group != h.groups
+	h.several = h.several || group != h.first
 	switch {
-	case h.key == "" || r.Window.All && !h.window.All:
-	case key != h.key || !r.Window.All && (h.window.All || r.Window.Start < h.window.Start):
+	case h.metric == "", r.Metric == h.prefer && h.metric != h.prefer:
+	case r.Metric != h.metric || group != h.group:
+		return
+	case r.Window.All && !h.window.All:
+	case r.Window.All != h.window.All || r.Window.Start < h.window.Start:
 		return
 	}
-	h.key, h.window = key, r.Window
-	h.text = headlineText(r, group, h.several)
+	h.metric, h.group, h.window, h.numbers = strings.Clone(r.Metric), group, r.Window, headlineNumbers(r)
 }
 
-// Text is the result as a person reads it, "" before there is one.
+// Text is the result as a person reads it, "" before there is one. The group is named if
+// there are others.
 func (h *headline) Text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.text
+	if h.several {
+		return h.metric + h.group + h.numbers
+	}
+	return h.metric + h.numbers
 }
 
-func headlineText(r *evalstream.Result, group string, several bool) string {
-	s := r.Metric
-	if several {
-		s += group
-	}
+func headlineNumbers(r *evalstream.Result) string {
 	if r.Undefined != "" {
-		return s + " undefined, n " + count(r.N)
+		return " undefined, n " + count(r.N)
 	}
 	d := rowDecimals(r)
-	s += " " + fixed(r.Value, d)
+	s := " " + fixed(r.Value, d)
 	if iv, ok := shownInterval(r); ok {
 		s += " ± " + fixed((iv.High-iv.Low)/2, d)
 	}
 	return s + ", n " + count(r.N)
+}
+
+// headlineMetric is the metric that a pipeline is about: the first measure asked for.
+func headlineMetric(list []stage) string {
+	for _, s := range list {
+		if o, ok := s.options.(*stages.ScoreOptions); ok {
+			return append(slices.Clone(o.Measures), stages.DefaultMeasures()...)[0]
+		}
+	}
+	return ""
 }

@@ -74,7 +74,7 @@ func (g *goldenCases) all(ctx context.Context, dir string) error {
 	}
 	if len(cases) == 0 {
 		return &evalstream.ExitError{
-			Code: evalstream.ExitUsage, Err: fmt.Errorf("test: want cases NAME.in.ndjson in %s, got none", dir),
+			Code: evalstream.ExitUsage, Err: fmt.Errorf("want cases NAME.in.ndjson in %s, got none", dir),
 			Hint: "put a few input lines there and run evalstream test --update " + g.file,
 		}
 	}
@@ -94,7 +94,7 @@ func (g *goldenCases) all(ctx context.Context, dir string) error {
 	if failed == 0 {
 		return nil
 	}
-	_, err = fmt.Fprintf(g.stdout, "%d of %s differ; if that is right: evalstream test --update %s\n", failed, plural(int64(len(cases)), "case"), g.file)
+	_, err = fmt.Fprintf(g.stdout, "cases that differ: %d of %d; if that is right: evalstream test --update %s\n", failed, len(cases), g.file)
 	if err != nil {
 		return lostOutput(err)
 	}

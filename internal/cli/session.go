@@ -17,12 +17,13 @@ import (
 // session is one command at work: its options, its rejects, and what people are told.
 type session struct {
 	*env
-	verb    string
-	common  *common
-	rejects *Rejects
-	close   io.Closer // the rejects file; nil if there is none
-	gold    evalstream.Summary
-	gates   gates
+	verb     string
+	common   *common
+	rejects  *Rejects
+	close    io.Closer // the rejects file; nil if there is none
+	gold     evalstream.Summary
+	gates    gates
+	headline string // metric that progress shows
 }
 
 // begin opens what a command needs before its first record. inputs are the edges that
@@ -82,7 +83,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	if err != nil {
 		return err
 	}
-	head := new(headline)
+	head := &headline{prefer: s.headline}
 	seen := []func(*evalstream.Result){head.Result, s.gates.Result}
 	if exporter != nil {
 		seen = append(seen, exporter.Result)
