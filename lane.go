@@ -234,6 +234,9 @@ func (l *lane) stamp(recs []Record) {
 		case *Result:
 			b.Through = l.through
 		case *Partial:
+			if recs[i].Pos.Origin != nil {
+				continue // it was read, and says itself where it is from
+			}
 			b.Partition = l.partition
 			b.Partitions = max(1, l.r.job.Partitions)
 		}

@@ -49,7 +49,9 @@ func LoadSpec(file string, data []byte, getenv func(string) (string, bool)) (*Sp
 		if errors.Is(err, io.EOF) {
 			l.fault(&yaml.Node{Line: 1, Column: 1}, "pipeline: want stages, got an empty file")
 		} else {
-			l.fault(&yaml.Node{Line: yamlLine(err), Column: 1}, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+			line := yamlLine(err)
+			reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", line))
+			l.fault(&yaml.Node{Line: line, Column: 1}, "%s", reason)
 		}
 		return nil, l.result()
 	}
@@ -192,6 +194,9 @@ func (l *loader) values(key, val *yaml.Node) []Option {
 	}
 	if val.Kind != yaml.SequenceNode {
 		return []Option{{Name: key.Value, Value: l.scalar(val, key.Value), Line: key.Line, Column: key.Column}}
+	}
+	if len(val.Content) == 0 {
+		l.fault(val, "%s: want at least one value, got an empty list", key.Value)
 	}
 	var os []Option
 	for _, item := range val.Content {

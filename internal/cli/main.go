@@ -153,6 +153,7 @@ func (e *env) trecEval() *cobra.Command {
 	return &cobra.Command{
 		Use: "trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN", GroupID: "ready",
 		Short:              "print what trec_eval 9.0.8 prints",
+		Example:            "  evalstream trec-eval -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := TrecEval(args, e.stdin, e.stdout, e.stderr); code != 0 {
