@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"evalstream"
 	"evalstream/stages/metric"
 )
 
@@ -96,3 +97,42 @@ func isFlagBool(f *pflag.Flag) bool { return f.Value.Type() == "bool" }
 
 // repeats says that a flag may be given several times: its usage then says so.
 func repeats(usage string) bool { return strings.Contains(usage, "may repeat") }
+
+// addCompletion adds cobra's command that prints completion scripts, in our words.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() != "completion" {
+			continue
+		}
+		c.GroupID, c.Short, c.Long = "other", "print a completion script for bash, zsh, fish or powershell", ""
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return noCommand(cmd, args[0])
+		}
+		c.RunE = func(cmd *cobra.Command, _ []string) error {
+			_ = cmd.Help() // nobody is left to tell that it cannot be written
+			return &saidError{evalstream.ExitUsage}
+		}
+		for _, shell := range c.Commands() {
+			shell.Short = "print the completion script for " + shell.Name()
+			shell.Long = shell.Short + ".\n\nLoad it, in this shell or from the file that your shell reads at its start, by\n\n\t" + loading(shell)
+			shell.Example = "  " + shell.CommandPath()
+			shell.Args = usage(cobra.NoArgs)
+		}
+	}
+}
+
+// loading is the line by which a shell takes its completion script.
+func loading(shell *cobra.Command) string {
+	switch script := shell.CommandPath(); shell.Name() {
+	case "fish":
+		return script + " | source"
+	case "powershell":
+		return script + " | Out-String | Invoke-Expression"
+	default:
+		return "source <(" + script + ")"
+	}
+}

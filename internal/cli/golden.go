@@ -39,7 +39,7 @@ func (e *env) test() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], set, cmd)
 			if err != nil {
-				return err
+				return e.placed(cmd.Context(), args[0], err)
 			}
 			dir := strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".tests"
 			if spec.Tests != "" {

@@ -27,7 +27,7 @@ func flagGroups() []flagGroup {
 		{"Event time", []string{"time-from", "time-unit", "horizon", "max-out-of-order", "idle-timeout"}},
 		{"Intervals", []string{"confidence", "interval", "bootstrap", "seed"}},
 		{"State", []string{"state", "state-memory"}},
-		{"Verdict and progress", []string{"fail-if", "metrics-addr", "quiet", "verbose", "q", "v", "help"}},
+		{"Verdict and progress", []string{"fail-if", "metrics-addr", "quiet", "verbose", "q", "v"}},
 	}
 }
 
@@ -215,7 +215,7 @@ func hang(b *strings.Builder, head, text string) {
 // wrapIndented writes a line of text in lines that keep its indent; one with columns of
 // its own stays as it is if it fits.
 func wrapIndented(b *strings.Builder, line string) {
-	if cells(line) <= helpWidth {
+	if cells(line) <= helpWidth || strings.HasPrefix(line, "\t") {
 		b.WriteString(line + "\n")
 		return
 	}

@@ -373,9 +373,10 @@ func (l *linter) exists(what string, o evalstream.Option, read bool) {
 	}
 }
 
-// placed finds the positions of faults in a pipeline file that ended a command with err.
+// placed finds all faults in a pipeline file with their positions, if err, which ended a
+// command, is about one of them.
 func (e *env) placed(ctx context.Context, path string, err error) error {
-	if _, ok := errors.AsType[evalstream.Faults](err); ok || evalstream.ExitCode(err) != evalstream.ExitUsage {
+	if evalstream.ExitCode(err) != evalstream.ExitUsage {
 		return err
 	}
 	if _, said := errors.AsType[*saidError](err); said {

@@ -125,6 +125,9 @@ func (e *env) root() *cobra.Command {
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
+	root.SetOut(e.stdout) // completion writes to what is set when it is made
+	root.SetErr(e.stderr)
+	addCompletion(root)
 	completions(root)
 	return root
 }

@@ -31,7 +31,7 @@ func (e *env) plan() *cobra.Command {
 			}
 			spec, list, err := e.load(args[0], common, cmd)
 			if err != nil {
-				return err
+				return e.placed(cmd.Context(), args[0], err)
 			}
 			return e.placed(cmd.Context(), args[0], e.printPlan(cmd, spec, list, c, w))
 		},

@@ -26,7 +26,7 @@ func (e *env) run() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], fs, cmd)
 			if err != nil {
-				return err
+				return e.placed(cmd.Context(), args[0], err)
 			}
 			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c))
 		},
