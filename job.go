@@ -77,10 +77,16 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}
 	stopTicks := r.startTicks(ctx)
 	// A worker that waits for its turn must see the end of the context.
-	unblock := context.AfterFunc(ctx, r.wake)
+	woken := make(chan struct{})
+	unblock := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		r.wake()
+	})
 	wg.Wait()
 	stopTicks()
-	unblock()
+	if !unblock() {
+		<-woken
+	}
 	if err := context.Cause(ctx); err != nil {
 		return r.summary(), err
 	}

@@ -289,7 +289,7 @@ func TestClock(t *testing.T) {
 			_, err := job.Run(ctx)
 			done <- err
 		}()
-		time.Sleep(3500 * time.Millisecond) // of the bubble's clock
+		<-time.After(3500 * time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		if want := []string{"tick 2 none"}; !slices.Equal(out.lines, want) || out.flushed != 1 {
 			t.Errorf("after three ticks: %q (%d flushed), want %q", out.lines, out.flushed, want)

@@ -234,10 +234,10 @@ func (l *lane) stamp(recs []Record) {
 		case *Result:
 			b.Through = l.through
 		case *Partial:
-			if recs[i].Pos.Origin != nil {
-				continue // it was read, and says itself where it is from
+			if b.Partitions > 0 {
+				break // it was named by whoever cut the input
 			}
-			b.Partition = l.partition
+			b.Step, b.Partition = l.chain[len(l.chain)-1].step.Name, l.partition
 			b.Partitions = max(1, l.r.job.Partitions)
 		}
 	}
@@ -249,6 +249,9 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		return nil
 	}
 	slices.SortStableFunc(rs, func(a, b stepReject) int { return int(a.Seq - b.Seq) })
+	if l.r.job.FailFast {
+		rs = rs[:1]
+	}
 	recs := l.scratch[:0]
 	for _, r := range rs {
 		src := l.find(r.Seq)

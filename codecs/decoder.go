@@ -21,6 +21,7 @@ type Decoder struct {
 	predictions slab[evalstream.Prediction]
 	ratings     slab[evalstream.Rating]
 	scores      slab[evalstream.Score]
+	verdicts    slab[evalstream.Verdict]
 	hits        slab[evalstream.Hit]
 	fields      slab[evalstream.Slice]
 	values      slab[evalstream.CoderValue]
@@ -70,6 +71,7 @@ func (d *Decoder) Reset() {
 	d.predictions.reset()
 	d.ratings.reset()
 	d.scores.reset()
+	d.verdicts.reset()
 	d.hits.reset()
 	d.fields.reset()
 	d.values.reset()

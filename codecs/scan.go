@@ -15,7 +15,11 @@ type span struct{ from, to int32 }
 func (s span) absent() bool { return s.from == 0 }
 
 // entrySpan is an entry of the ranked list.
-type entrySpan struct{ whole, id, score span }
+type entrySpan struct {
+	whole, id, score span
+	value            float64 // of the score, if exact
+	exact            bool
+}
 
 // ownSpan is where an entry has id and score under their own names.
 type ownSpan struct{ id, score span }
@@ -35,6 +39,10 @@ type extraKey struct {
 // scanner walks over a line. It is certain of what it accepts if the line is clean; on
 // a line that is known to be JSON it stops at repeated keys and at depth only, and says
 // which in fault.
+//
+// A clean line ends with a brace, where no blanks, digits or string go on, so only the
+// object that takes this brace can end where the line does: whoever holds a value looks
+// for that, and nothing else asks for the length.
 type scanner struct {
 	line     []byte
 	first    int // where the first backslash is, the length of the line if nowhere
@@ -45,6 +53,8 @@ type scanner struct {
 	slices   []sliceSpan
 	id       int32 // notes of an entry, -1 if there is no list
 	score    int32
+	number   float64 // of the last score, if exact
+	exact    bool
 	ownID    int32
 	ownScore int32
 	places   int // made so far for keys that nobody asked for
@@ -197,7 +207,11 @@ func (s *scanner) object(start int, p *place, depth int) int {
 			// The walk below may make m's place grow, but not the place that holds m.
 			i = s.value(i, below, depth)
 		default:
-			i = s.scalar(i)
+			if m != nil && m.note >= 0 && m.note == s.score {
+				i, s.number, s.exact = s.decimal(i)
+			} else {
+				i = s.scalar(i)
+			}
 		}
 		if i < 0 || i == len(line) {
 			return -1
@@ -339,7 +353,7 @@ func (s *scanner) array(start int, p *place, depth int) int {
 
 // entry walks over one entry of the ranked list.
 func (s *scanner) entry(i int, p *place, depth int) int {
-	s.notes[s.id], s.notes[s.score] = span{}, span{}
+	s.notes[s.id], s.notes[s.score], s.exact = span{}, span{}, false
 	mapped := s.ownID != s.id || s.ownScore != s.score
 	if mapped {
 		s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
@@ -348,7 +362,7 @@ func (s *scanner) entry(i int, p *place, depth int) int {
 	if end < 0 {
 		return -1
 	}
-	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score]})
+	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score], value: s.number, exact: s.exact})
 	if mapped {
 		s.owns = append(s.owns, ownSpan{s.notes[s.ownID], s.notes[s.ownScore]})
 	}

@@ -216,3 +216,36 @@ func (s *scanner) scalar(i int) int {
 	}
 	return word(s.line, i)
 }
+
+// decimal is scalar, and the value if it is a number of at most 15 digits without
+// exponent. Digits and power of ten are then exact floats, so their quotient is the
+// nearest one (Clinger 1990, the fast path of "How to read floating point numbers
+// accurately").
+func (s *scanner) decimal(from int) (end int, v float64, exact bool) {
+	line, i := s.line, from
+	if line[i] == '-' {
+		i++
+	}
+	whole, n := i, int64(0)
+	for ; line[i]-'0' <= 9; i++ {
+		n = n*10 + int64(line[i]-'0')
+	}
+	point, scale, count := i, int64(1), i-whole
+	if line[i] == '.' {
+		for i++; line[i]-'0' <= 9; i++ {
+			n = n*10 + int64(line[i]-'0')
+			scale *= 10
+		}
+		count = i - whole - 1
+	}
+	switch {
+	case line[i]|0x20 == 'e', count > 15, // not exact
+		point == whole, line[whole] == '0' && point > whole+1, i == point+1: // not sure
+		return s.scalar(from), 0, false
+	}
+	v = float64(n) / float64(scale)
+	if whole > from {
+		v = -v
+	}
+	return i, v, true
+}

@@ -78,6 +78,6 @@ func Example_partial() {
 		panic(err)
 	}
 	// Output:
-	// {"kind":"partial","step":"","partition":0,"partitions":1,"family":"retrieval","by":{"run":"a"},"window":"all","pane":0,"n":2,"pending":0,"unjudged":0,"expired":0,"measures":["mrr"],"sums":[0.833333333],"judged":2}
-	// {"kind":"partial","step":"","partition":0,"partitions":1,"family":"judged","by":{},"window":"","pane":0,"n":0,"pending":0,"unjudged":0,"expired":0,"judged":2}
+	// {"kind":"partial","step":"aggregate","partition":0,"partitions":1,"family":"retrieval","by":{"run":"a"},"window":"all","pane":0,"n":2,"pending":0,"unjudged":0,"expired":0,"measures":["mrr"],"sums":[0.833333333],"judged":2}
+	// {"kind":"partial","step":"aggregate","partition":0,"partitions":1,"family":"judged","by":{},"window":"","pane":0,"n":0,"pending":0,"unjudged":0,"expired":0,"judged":2}
 }

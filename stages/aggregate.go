@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // NewAggregate makes aggregate: it remembers what each unit contributes, so that a
@@ -25,7 +26,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 	return func() (evalstream.Stage, error) {
 		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
-		return g, nil
+		return g, g.expect(a.Expect)
 	}, nil
 }
 
@@ -61,7 +62,8 @@ type aggregate struct {
 	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
 	horizon   horizon
-	touched   uint64 // keeps fetching from being optimized away
+	touched   uint64       // keeps fetching from being optimized away
+	reviews   atomic.Int64 // passed over
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -69,6 +71,7 @@ type contribution struct {
 	values      []evalstream.Nano
 	label, gold uint32
 	ratings     string
+	ballots     uint32
 }
 
 // Load is for a changelog; without one there is nothing to load.
@@ -76,6 +79,9 @@ func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if a.options.Reviews {
+		passReviews(in, out)
+	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.Apply(ctx, a.obs, out)
 }
@@ -107,6 +113,7 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	a.scored = a.scored || o.Status == evalstream.Scored
 	if limit, due := a.horizon.see(o.Time); due {
 		a.sweep(limit)
 	}
@@ -173,6 +180,8 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 			c.labels(contributes.label, contributes.gold, sign)
 		case agreement:
 			c.patterns.AddPattern(contributes.ratings, sign)
+		case judging:
+			c.vote(contributes.ballots, sign)
 		}
 	}
 }
@@ -266,6 +275,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
 	emit := func(p *evalstream.Partial) {
 		p.Settings, p.Judged = a.settings, a.units.judged
+		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
 	from := len(out.Records)
@@ -303,8 +313,17 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
-	n := a.others.Load()
-	return kinds([]evalstream.Tally{t, {Received: n, Rejected: n}}, "score", otherKinds)
+	n, reviews := a.others.Load(), a.reviews.Load()
+	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
+}
+
+// passReviews lets reviews through.
+func passReviews(in []evalstream.Record, out *evalstream.Out) {
+	for i := range in {
+		if _, ok := in[i].Body.(*evalstream.Review); ok {
+			out.Emit(in[i])
+		}
+	}
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -313,6 +332,7 @@ type digester struct {
 	runs, groups, patterns memo
 	key                    []byte
 	literals               []string
+	ballots                metric.Ballots
 	settings               *evalstream.Settings
 }
 
@@ -325,6 +345,10 @@ func (a *aggregate) Digester() evalstream.Digester {
 func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, out *evalstream.Out) []evalstream.Observation {
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			d.a.reviews.Add(1)
+			continue
+		}
 		if !ok {
 			d.a.others.Add(1)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
@@ -370,11 +394,14 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 
 // appendField appends a field's literal and a separator; an absent field has none.
 func appendField(dst []byte, s *evalstream.Score, name string) []byte {
-	switch name {
-	case "run":
+	judged := s.Dimension != ""
+	switch {
+	case name == "run", judged && name == "mode":
 		if s.Run != "" {
 			dst = evalstream.AppendString(dst, s.Run)
 		}
+	case judged && name == "dimension":
+		dst = evalstream.AppendString(dst, s.Dimension)
 	default:
 		for i := range s.Slices {
 			if s.Slices[i].Name == name {
@@ -438,6 +465,8 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		family = retrieval
 	case s.Labelled:
 		family = fewshot
+	case s.Dimension != "":
+		family = judging
 	}
 	if s.Settings != d.settings || d.settings == nil {
 		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
@@ -461,6 +490,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		return d.patterns.id(d.key, func(uint32, string) {
 			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
 		}), nil
+	}
+	if family == judging {
+		return d.judgingPattern(s)
 	}
 	d.literals = d.literals[:0]
 	for _, r := range s.Ratings {

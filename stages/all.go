@@ -16,12 +16,12 @@ type MergeOptions struct{ AggregateOptions }
 func All() []Verb {
 	return []Verb{
 		{
-			Name: "parse", Doc: "read lines as records, strictly; foreign fields by --map", In: "lines", Out: "run, qrel, prediction, rating",
+			Name: "parse", Doc: "read lines as records, strictly; foreign fields by --map", In: "lines", Out: "run, qrel, prediction, rating, verdict",
 			Example: "echo '{\"qid\":7,\"hits\":[{\"id\":\"p1\"}]}' | evalstream parse --as run --map query_id=/qid --map top=/hits",
 			Options: func() Options { return new(ParseOptions) },
 		},
 		{
-			Name: "score", Doc: "join predictions with gold and score each unit", In: "run, qrel, prediction, rating", Out: "score",
+			Name: "score", Doc: "join predictions with gold and score each unit", In: "run, qrel, prediction, rating, verdict", Out: "score, review",
 			Example: "evalstream score --gold testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 			Options: func() Options { return new(ScoreOptions) },
 		},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // Conflict says what a second, different observation of a held slot does.
@@ -40,6 +41,9 @@ type OpenScoring struct {
 	// MaxOutOfOrder is how far the watermark stays behind the newest time.
 	MaxOutOfOrder time.Duration
 	Conflict      Conflict
+	// Panel is the judges whose verdicts a unit must have: those that lack one, or whose
+	// judges differ, are for review. Empty: whoever was heard is the panel.
+	Panel []string
 }
 
 // NewScore makes score over the stream's own gold. It remembers, per unit, its gold
@@ -50,11 +54,16 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
+	if err := metric.Panel(s.Panel).Check(); err != nil {
+		return nil, err
+	}
 	return func() (evalstream.Stage, error) {
+		verdicts := newSettings(judgingSettings)
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
-			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings)},
+			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
 			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
+			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
 }
@@ -66,6 +75,7 @@ const (
 	retrieval = iota
 	fewshot
 	agreement
+	judging
 	families
 )
 
@@ -76,6 +86,7 @@ const (
 	ofQrels
 	ofLabels
 	ofRatings
+	ofVerdicts
 	ofOthers
 	inputs
 )
@@ -87,13 +98,14 @@ type openScore struct {
 	names     []string
 	settings  [families]*evalstream.Settings
 	units     map[string]*openUnit
+	judges    judged
 	order     []string // units in the order in which they came, for a reproducible sweep
 	source    string
 	hasSource bool
 	horizon   horizon
 	tallies   [inputs]evalstream.Tally
 	fields    fields
-	judged    []judgment
+	standing  []judgment
 	key       []byte
 }
 
@@ -141,6 +153,7 @@ func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	o.judges.begin()
 	for i := range in {
 		rec := &in[i]
 		if limit, due := o.horizon.see(rec.Time); due {
@@ -161,8 +174,12 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 			kind, f = ofQrels, o.qrel(rec, b, out)
 		case *evalstream.Rating:
 			kind, f = ofRatings, o.rating(rec, b, out)
+		case *evalstream.Verdict:
+			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
+				f = o.judges.verdict(rec, b, out)
+			}
 		default:
-			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel or rating, got " + b.Kind()}
+			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
 		}
 		t := &o.tallies[kind]
 		t.Received++
@@ -348,13 +365,13 @@ func (u *openUnit) slot(run string) *openRun {
 
 // judgments is the gold of u that stands.
 func (o *openScore) judgments(u *openUnit) []judgment {
-	o.judged = o.judged[:0]
+	o.standing = o.standing[:0]
 	for i := range u.gold {
 		if !u.gold[i].withdrawn {
-			o.judged = append(o.judged, u.gold[i].judgment)
+			o.standing = append(o.standing, u.gold[i].judgment)
 		}
 	}
-	return o.judged
+	return o.standing
 }
 
 func (o *openScore) sayAll(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
@@ -478,6 +495,7 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 // Advance says at the end of the input that a prediction which still waits for gold is
 // unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
+	o.judges.begin()
 	if watermark == evalstream.EndOfTime {
 		o.end(out)
 	}
@@ -486,6 +504,7 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 
 // sweep forgets the units that are older than limit.
 func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
+	o.judges.sweep(limit, out)
 	kept := o.order[:0]
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -522,6 +541,7 @@ func (o *openScore) end(out *evalstream.Out) {
 			}
 		}
 	}
+	o.judges.finish(out)
 }
 
 // hold adds a unit's slots to the tallies; gold that met no prediction counts as
@@ -571,7 +591,9 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	for _, u := range o.units {
 		ts = addHeld(ts, u, evalstream.Waiting)
 	}
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", otherKinds)
+	v, j := &ts[ofVerdicts], o.judges.tallied()
+	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
+	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

@@ -25,7 +25,7 @@ type ParseOptions struct {
 
 // Declare adds --as and --map.
 func (o *ParseOptions) Declare(fs *flag.FlagSet) {
-	fs.StringVar(&o.As, "as", o.As, "`KIND` of every line: run, qrel, prediction, rating, score or partial (default: each line says its own \"kind\")")
+	fs.StringVar(&o.As, "as", o.As, "`KIND` of every line: run, qrel, prediction, rating, verdict, score or partial (default: each line says its own \"kind\")")
 	fs.Func("map", "read a field from elsewhere in the line, `FIELD=/json/pointer`, as in query_id=/qid or top.id=/doc (in each entry of the list); may repeat", func(s string) error {
 		o.Map = append(o.Map, s)
 		return nil
@@ -39,12 +39,30 @@ type ScoreOptions struct {
 	Ties     string
 	Level    int
 	Source   string
+	Panel    []string
 }
 
 // Declare adds the flags.
 func (o *ScoreOptions) Declare(fs *flag.FlagSet) {
 	fs.StringVar(&o.Gold, "gold", o.Gold, "`FILE` of gold that is read whole before the first record, or inline: each prediction carries its own (default: gold comes with the stream, before or after its predictions)")
 	o.DeclareMeasures(fs)
+	declarePanel(fs, &o.Panel, "`JUDGES` between commas who must give a verdict: units that lack one, or whose judges differ, are for review (default: whoever was heard)")
+}
+
+// declarePanel adds --panel, which may repeat.
+func declarePanel(fs *flag.FlagSet, panel *[]string, doc string) {
+	fs.Func("panel", doc, func(s string) error {
+		*panel = append(*panel, splitJudges(s)...)
+		return metric.Panel(*panel).Check()
+	})
+}
+
+func splitJudges(s string) []string {
+	judges := strings.Split(s, ",")
+	for i := range judges {
+		judges[i] = strings.TrimSpace(judges[i])
+	}
+	return judges
 }
 
 // DeclareMeasures adds the flags other than --gold.
@@ -92,8 +110,11 @@ type AggregateOptions struct {
 	Missing      string
 	Negative     string
 	ZeroDivision string
+	Partition    string // I/N
 	Level        string
 	Order        string
+	Panel        []string
+	Reviews      bool
 }
 
 // Declare adds the flags.
@@ -102,6 +123,14 @@ func (o *AggregateOptions) Declare(fs *flag.FlagSet) {
 	fs.StringVar(&o.Missing, "missing", "skip", "judged queries that a run never answered: `POLICY` skip (leave them out) or miss (count them as misses)")
 	o.DeclareLabels(fs)
 	o.DeclareLevel(fs)
+	fs.StringVar(&o.Partition, "partition", "", "this is part `I/N` of the input, I from 0: write partials, which merge puts together")
+	o.DeclarePanel(fs)
+	fs.BoolVar(&o.Reviews, "reviews", false, "let the reviews that score asks for through, beside the results")
+}
+
+// DeclarePanel adds --panel.
+func (o *AggregateOptions) DeclarePanel(fs *flag.FlagSet) {
+	declarePanel(fs, &o.Panel, "`JUDGES` between commas whose strict majority decides a unit; other judges are counted off_panel (default: nothing is decided)")
 }
 
 // DeclareGroups adds --by, --window, --over, --every and --max-groups.
@@ -138,7 +167,7 @@ func (o *AggregateOptions) DeclareLevel(fs *flag.FlagSet) {
 
 // Aggregation reads the options.
 func (o *AggregateOptions) Aggregation() (Aggregation, error) {
-	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative}
+	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative, Panel: o.Panel, Reviews: o.Reviews}
 	for _, by := range o.By {
 		var fields []string
 		if by != "" {
@@ -172,6 +201,12 @@ func (o *AggregateOptions) Aggregation() (Aggregation, error) {
 	}
 	if a.Level, err = metric.ParseLevel(cmpOr(o.Level, "nominal")); err != nil {
 		return a, err
+	}
+	if o.Partition != "" {
+		if _, err := fmt.Sscanf(o.Partition, "%d/%d", &a.Partition, &a.Partitions); err != nil || a.Partition < 0 || a.Partition >= a.Partitions {
+			return a, fmt.Errorf("partition: want I/N with I from 0 to N-1, as in 0/2, got %q", o.Partition)
+		}
+		a.Partials = true
 	}
 	if o.Order != "" {
 		a.Order = strings.Split(o.Order, ",")

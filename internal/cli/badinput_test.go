@@ -233,7 +233,7 @@ func TestBadCommands(t *testing.T) {
 	f(2, "--order", "eval", "agreement", "--level", "ordinal", words)
 	f(2, `value "x": want a number at interval level`, "eval", "agreement", "--level", "interval", words)
 	f(2, `no command "evall"`, "evall")
-	f(2, `unknown command "retreival"`, "eval", "retreival")
+	f(2, `no command "retreival"; did you mean "retrieval"?`, "eval", "retreival")
 
 	scored := func(more ...string) string {
 		return succeed(t, "", append([]string{"score", "--gold", gold, write("kinds", `{"kind":"run",`+goodRun[1:]+"\n")}, more...)...).stdout

@@ -12,7 +12,7 @@ import (
 // eval is the ready pipelines: files in, a table or NDJSON out.
 func (e *env) eval() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "eval", Short: "evaluate files: retrieval, fewshot or agreement", GroupID: "ready",
+		Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -24,7 +24,7 @@ func (e *env) eval() *cobra.Command {
 			return &saidError{evalstream.ExitUsage}
 		},
 	}
-	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalAgreement())
+	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
 	return cmd
 }
 
@@ -35,6 +35,7 @@ type ready struct {
 	aggregate stages.AggregateOptions
 	common    *common
 	output    string
+	review    string // edge of reviews; "" if they are counted only
 }
 
 func (r *ready) declareMap(fs *flag.FlagSet) {
@@ -119,6 +120,9 @@ func (e *env) evalAgreement() *cobra.Command {
 func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	sink, done, err := e.openReady(cmd.Name(), r)
 	if err != nil {
+		return err
+	}
+	if sink, done, err = besideReviews(r.review, files, sink, done); err != nil {
 		return err
 	}
 	list := []stage{

@@ -83,7 +83,10 @@ func TestLint(t *testing.T) {
 		`2:117: aggregate: zero division: want one, zero or null, got "two"`,
 		"2:137: aggregate: want bootstrap, r and max-groups above 0, got 1000, 0.18, -1")
 	f("stages:\n  - aggregate: {by: 'run,seed', over: seed}\n", `2:33: aggregate: by "run,seed": the mean is taken over seed, so it cannot be grouped by`)
-	f("stages:\n  - parse: {as: runs, map: [x, 'run=model']}\n", `2:13: parse: as: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, partial)`, `2:29: parse: map: want FIELD=/json/pointer, got "x"`, `2:32: parse: map: run: want a JSON Pointer that begins with /, got "model" (for example run=/model)`)
+	f("stages:\n  - parse: {map: [x, 'run=model']}\n", `2:19: parse: map: want FIELD=/json/pointer, got "x"`, `2:22: parse: map: run: want a JSON Pointer that begins with /, got "model" (for example run=/model)`)
+	if got := lintText(t, "stages:\n  - parse: {as: runs}\n", false); len(got) != 1 || !strings.HasPrefix(got[0], `2:13: parse: as: no kind "runs"; did you mean run?`) {
+		t.Errorf("as: runs: %v", got)
+	}
 
 	// Stages together.
 	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: pipeline: step "score": want a name of its own, got it twice; rename one with as: NAME`)

@@ -50,7 +50,7 @@ Not computed: utility, relstring, z-scores (-Z), preferences and judgment groups
 Exit code: 0 done, 1 bad option or measure, 2 unreadable or malformed file, 4 a document twice in a list or in
 the judgments of a query, 7 no query has both.
 
-Example: evalstream trec-eval -q -m recip_rank -m success.1,5 dev.qrels bm25.run
+Example: evalstream trec-eval -q -m recip_rank -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
 `
 }
 
