@@ -25,7 +25,11 @@ type stepReject struct {
 
 func (r *runner) newWorker() (*worker, error) {
 	w := &worker{r: r, digesters: map[*lane]Digester{}}
-	for _, s := range r.front {
+	for i, s := range r.front {
+		if rm := r.remotes[i]; rm != nil {
+			w.chain = append(w.chain, link{step: s, stage: rm.stage, remote: rm})
+			continue
+		}
 		st, err := s.New()
 		if err != nil {
 			return nil, err
@@ -110,7 +114,13 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		}
 		s := &w.chain[i]
 		s.out.Reset()
-		if err := s.stage.Process(ctx, recs, &s.out); err != nil {
+		var err error
+		if s.remote != nil {
+			err = s.remote.process(ctx, recs, &s.out)
+		} else {
+			err = s.stage.Process(ctx, recs, &s.out)
+		}
+		if err != nil {
 			return nil, err
 		}
 		tell(w.r.job.Hooks.Took, s.step.Name, recs)

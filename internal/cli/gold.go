@@ -30,7 +30,8 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
-	s.gold, err = job.Run(ctx)
+	sum, err := job.Run(ctx)
+	s.sides = joined(s.sides, sum)
 	if errors.Is(err, evalstream.ErrStopped) {
 		s.summarize(evalstream.Summary{})
 		return nil, &saidError{evalstream.ExitRejects}
