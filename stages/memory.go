@@ -16,6 +16,9 @@ type Workload struct {
 	IDBytes   int64 // length of an id, a run's name or a label
 	Fields    int64 // fields that a prediction carries to be grouped by
 	Measures  int64 // values of a score
+	Passages  int64 // that queries are ranked over
+	Dims      int64 // numbers of a vector
+	Words     int64 // words of a passage that differ
 }
 
 // Holding is one kind of thing that a stage remembers.
@@ -59,6 +62,16 @@ func (w Workload) OpenGold() []Holding {
 	return append(hs,
 		Holding{"ranked list", run + allocated(8*w.Measures), w.Units * w.Runs},
 		Holding{"passage of a list", share(list, w.Depth), w.Units * w.Runs * w.Depth})
+}
+
+// Ranked is what rank holds by a method: vectors, or the words of each passage. Loading
+// takes as much again for a moment.
+func (w Workload) Ranked(method string) []Holding {
+	name := 16 + allocated(w.IDBytes)
+	if method == RankBM25 {
+		return []Holding{{"passage", name + 5, w.Passages}, {"word of a passage", 10, w.Passages * w.Words}}
+	}
+	return []Holding{{"passage and its vector", name + 4*w.Dims, w.Passages}}
 }
 
 // Aggregated is what aggregate holds: what each unit adds now, so that a repeat counts

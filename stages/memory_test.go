@@ -8,6 +8,7 @@ import (
 
 	"evalstream"
 	"evalstream/stages/metric"
+	"evalstream/stages/ranking"
 )
 
 // heapOf is what lives more after f has run, with what it returns.
@@ -146,6 +147,34 @@ func TestPlannedMemory(t *testing.T) {
 	aggregated(Workload{Units: 300_000, Runs: 1}, 10)
 	aggregated(Workload{Units: 70_000, Runs: 4}, 10)
 	aggregated(Workload{Units: 40_000, Runs: 1}, 20_000)
+
+	ranked := func(method string, w Workload) {
+		t.Helper()
+		w.IDBytes = 12
+		got := heapOf(func() any {
+			p := NewPassages(method, ranking.DefaultVariant())
+			words := 0
+			process(t, p, func(i int) evalstream.Body {
+				b := &evalstream.Passage{PassageID: id('p', i)}
+				if method == RankVector {
+					b.Vector.Values = make([]float32, w.Dims)
+					return b
+				}
+				for range w.Words {
+					words++
+					b.Text += fmt.Sprintf("w%d ", words%977)
+				}
+				return b
+			}, int(w.Passages))
+			p.Seal()
+			return p
+		})
+		wantHeap(t, fmt.Sprintf("rank by %s, %+v", method, w), w.Ranked(method), got)
+	}
+	ranked(RankVector, Workload{Passages: 20_000, Dims: 256})
+	ranked(RankVector, Workload{Passages: 50_000, Dims: 16})
+	ranked(RankBM25, Workload{Passages: 10_000, Words: 100})
+	ranked(RankBM25, Workload{Passages: 40_000, Words: 10})
 
 	// Scores that are all unlike each other.
 	w := Workload{Units: 50_000, Runs: 1, IDBytes: 12, Measures: 4}

@@ -8,17 +8,33 @@ import (
 	"github.com/spf13/pflag"
 
 	"evalstream"
+	"evalstream/stages"
 	"evalstream/stages/metric"
 )
 
 // choices are the values that a flag takes, for completion and verbs --json; nil if they
 // cannot be listed. Of measures with a cutoff the usual cutoffs are listed.
-func choices(flag string) []string {
+func choices(command, flag string) []string {
 	switch flag {
+	case "method":
+		switch command {
+		case "rank":
+			return []string{stages.RankVector, stages.RankBM25}
+		case "classify":
+			return []string{stages.ClassifyEntityType, stages.ClassifyPrototype}
+		}
+	case "provider":
+		return []string{"hash", "http"}
+	case "idf":
+		return []string{"plus1", "plain"}
+	case "tf-factor":
+		return []string{"k1+1", "1"}
+	case "only":
+		return []string{"passage", "query", "qrel"}
 	case "measure":
 		return usualMeasures()
 	case "as":
-		return []string{"run", "qrel", "prediction", "rating", "score", "partial"}
+		return []string{"run", "qrel", "prediction", "rating", "verdict", "passage", "query", "instance", "episode", "score", "review", "partial"}
 	case "ties":
 		return []string{"trec", "rank", "worst", "best", "expected"}
 	case "missing":
@@ -69,7 +85,7 @@ func completions(root *cobra.Command) {
 		completions(cmd)
 	}
 	root.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		values := choices(f.Name)
+		values := choices(root.Name(), f.Name)
 		if values == nil {
 			if !isEdge(f) && !isFlagBool(f) {
 				_ = root.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions) // an error says that it is registered

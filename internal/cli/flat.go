@@ -44,7 +44,7 @@ func (s *CSV) header() []string {
 	for _, m := range intervalColumns() {
 		cols = append(cols, m+"_low", m+"_high")
 	}
-	return append(cols, "confidence", "over", "sd", "of", "units", "values", "closed", "final", "revision", "through", "settings")
+	return append(cols, "confidence", "over", "sd", "of", "units", "values", "off_panel", "closed", "final", "revision", "through", "settings")
 }
 
 // columnName keeps a field apart from the columns that every result has.
@@ -138,11 +138,15 @@ func (s *CSV) row(r *evalstream.Result) ([]string, error) {
 	if r.Settings != nil {
 		settings = r.Settings.Digest
 	}
+	offPanel := ""
+	if r.OffPanel != 0 {
+		offPanel = integer(r.OffPanel)
+	}
 	var through []string
 	for _, t := range r.Through {
 		through = append(through, evalstream.Pos{Origin: t.Origin, Line: t.Line}.String())
 	}
-	return append(row, confidence, r.Over, sd, of, units, values,
+	return append(row, confidence, r.Over, sd, of, units, values, offPanel,
 		strconv.FormatBool(r.Closed), strconv.FormatBool(r.Final), integer(r.Revision), strings.Join(through, " "), settings), nil
 }
 

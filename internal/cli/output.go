@@ -105,7 +105,11 @@ func fieldsOf(r *ready) ([]string, error) {
 	if err != nil {
 		return nil, wrapUsage("aggregate: %w", err)
 	}
-	return groupFields(a.By), nil
+	fields := groupFields(a.By)
+	if r.parse.As == "verdict" {
+		fields = append(fields, "judge", "judge2") // of the results on single judges
+	}
+	return fields, nil
 }
 
 // openReady is where a ready command's results go, once its rules are known to be about

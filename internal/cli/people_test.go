@@ -164,7 +164,7 @@ func TestChoices(t *testing.T) {
 	// Each value that completion offers is taken.
 	accepts := func(flag string, args func(value string) []string) {
 		t.Helper()
-		values := choices(flag)
+		values := choices(args("")[0], flag)
 		if len(values) < 1 {
 			t.Errorf("--%s: want choices, got none", flag)
 		}
@@ -181,6 +181,10 @@ func TestChoices(t *testing.T) {
 			t.Errorf("%v: exit code %d, want 2", bad, s.code)
 		}
 	}
+	passages := filepath.Join(t.TempDir(), "passages")
+	if err := os.WriteFile(passages, []byte(`{"passage_id":"p","text":"x","vector":{"fingerprint":"f","values":[1,2]}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	of := func(verb, flag string) {
 		t.Helper()
 		accepts(flag, func(v string) []string { return []string{verb, "-q", "--" + flag, v} })
@@ -192,6 +196,13 @@ func TestChoices(t *testing.T) {
 	for _, name := range []string{"by", "window", "missing", "level", "zero-division", "interval"} {
 		of("aggregate", name)
 	}
+	accepts("method", func(v string) []string { return []string{"rank", "-q", "--passages", passages, "--method", v} })
+	accepts("idf", func(v string) []string {
+		return []string{"rank", "-q", "--passages", passages, "--method", "bm25", "--idf", v}
+	})
+	accepts("tf-factor", func(v string) []string {
+		return []string{"rank", "-q", "--passages", passages, "--method", "bm25", "--tf-factor", v}
+	})
 	accepts("output", func(v string) []string {
 		return []string{"eval", "fewshot", "-q", "-o", v}
 	})

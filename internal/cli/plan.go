@@ -14,12 +14,14 @@ import (
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
 	common := c.flags("plan")
-	w := stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16}
+	w := stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16, Passages: 100_000, Words: 60}
 	own := flag.NewFlagSet("plan", flag.ContinueOnError)
 	own.Int64Var(&w.Units, "units", w.Units, "plan memory for `N` units: queries, predictions or rated items")
 	own.Int64Var(&w.Runs, "runs", w.Runs, "plan memory for `N` runs of each unit, or coders")
 	own.Int64Var(&w.Depth, "depth", w.Depth, "plan memory for lists of `N` passages; 0: predictions are labels")
 	own.Int64Var(&w.Judgments, "judgments", w.Judgments, "plan memory for `N` judgments of each unit")
+	own.Int64Var(&w.Passages, "passages", w.Passages, "plan memory for `N` passages to rank")
+	own.Int64Var(&w.Words, "words", w.Words, "plan memory for passages of `N` words that differ, ranked by bm25")
 	own.Int64Var(&w.IDBytes, "id-bytes", w.IDBytes, "plan memory for ids of `N` bytes")
 	own.Int64Var(&w.Cells, "cells", w.Cells, "plan memory for `N` groups times windows (default: what one of them takes)")
 	cmd := &cobra.Command{
@@ -46,7 +48,7 @@ func checkWorkload(own *flag.FlagSet) error {
 	own.VisitAll(func(f *flag.Flag) {
 		n, ok := f.Value.(flag.Getter).Get().(int64)
 		least := int64(1)
-		if f.Name == "depth" || f.Name == "cells" {
+		if f.Name == "depth" || f.Name == "cells" || f.Name == "words" {
 			least = 0
 		}
 		if most := int64(1_000_000_000_000); err == nil && ok && (n < least || n > most) {
@@ -88,6 +90,7 @@ type held struct {
 // holdings lists what the stages hold in memory.
 func holdings(list []stage, w stages.Workload) []held {
 	var hs []held
+	w.Dims = defaultDims()
 	add := func(s stage, of []stages.Holding) {
 		for _, h := range of {
 			hs = append(hs, held{s.name, h})
@@ -95,6 +98,10 @@ func holdings(list []stage, w stages.Workload) []held {
 	}
 	for _, s := range list {
 		switch o := s.options.(type) {
+		case *stages.EmbedOptions:
+			w.Dims = int64(o.Dims)
+		case *stages.RankOptions:
+			add(s, w.Ranked(o.Method))
 		case *stages.ScoreOptions:
 			w.Measures = int64(max(1, len(o.Measures)))
 			if len(o.Measures) == 0 {
@@ -113,6 +120,13 @@ func holdings(list []stage, w stages.Workload) []held {
 		}
 	}
 	return hs
+}
+
+// defaultDims is what embed makes if nobody says otherwise.
+func defaultDims() int64 {
+	o := new(stages.EmbedOptions)
+	o.Declare(flag.NewFlagSet("embed", flag.ContinueOnError))
+	return int64(o.Dims)
 }
 
 // fieldsAfter are the fields that records carry to be grouped by.

@@ -91,7 +91,7 @@ func flagTexts(set *flag.FlagSet, common bool) []flagText {
 		value, usage := flag.UnquoteUsage(f)
 		fs = append(fs, flagText{
 			Name: f.Name, Value: value, Usage: usage, Default: f.DefValue, Env: variable(f.Name),
-			Repeats: repeats(f.Usage), Common: common, Choices: choices(f.Name),
+			Repeats: repeats(f.Usage), Common: common, Choices: choices(set.Name(), f.Name),
 		})
 	})
 	return fs
