@@ -58,7 +58,7 @@ func usageOf(b *strings.Builder, cmd *cobra.Command) {
 		b.WriteString("  " + cmd.CommandPath() + " COMMAND\n")
 	}
 	if cmd.Example != "" {
-		b.WriteString("\nExample:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
+		b.WriteString("\nExamples:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
 	}
 	commandsOf(b, cmd)
 	flags := cmd.Flags()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -421,4 +423,23 @@ func FuzzLabel(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDocumented holds the page that people read to what is shown.
+func TestDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families() {
+		row := regexp.MustCompile(`(?m)^\| [^|]*\b` + f.name + `\b[^|]* \| ` + f.kind + ` \|`)
+		if !row.Match(doc) {
+			t.Errorf("docs/monitoring.md has no row for %s, a %s", f.name, f.kind)
+		}
+	}
+	for _, name := range regexp.MustCompile(`evalstream_[a-z_]+`).FindAllString(string(doc), -1) {
+		if !slices.ContainsFunc(families(), func(f family) bool { return f.name == name }) {
+			t.Errorf("docs/monitoring.md names %s, which is not shown", name)
+		}
+	}
 }
