@@ -77,11 +77,11 @@ func TestPlannedMemory(t *testing.T) {
 		t.Helper()
 		w.IDBytes, w.Measures, w.Fields = 12, 4, int64(len(fields))
 		got := heapOf(func() any {
-			make, err := NewScore(OpenScoring{Scoring: Scoring{}})
+			instance, err := NewScore(OpenScoring{Scoring: Scoring{}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := make()
+			s, err := instance()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,11 +117,11 @@ func TestPlannedMemory(t *testing.T) {
 		t.Helper()
 		w.IDBytes, w.Measures = 12, 4
 		got := heapOf(func() any {
-			make, err := NewAggregate(Aggregation{By: [][]string{{"run"}, {"run", "ticker"}}})
+			instance, err := NewAggregate(Aggregation{By: [][]string{{"run"}, {"run", "ticker"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := make()
+			s, err := instance()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,11 +179,11 @@ func TestPlannedMemory(t *testing.T) {
 	// Scores that are all unlike each other.
 	w := Workload{Units: 50_000, Runs: 1, IDBytes: 12, Measures: 4}
 	got := heapOf(func() any {
-		make, err := NewAggregate(Aggregation{ZeroDivision: metric.ZeroDivisionOne})
+		instance, err := NewAggregate(Aggregation{ZeroDivision: metric.ZeroDivisionOne})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := make()
+		s, err := instance()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -86,10 +86,11 @@ type headline struct {
 func (h *headline) Result(r *evalstream.Result) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	group := ""
+	var values strings.Builder
 	for _, by := range r.By {
-		group += " " + shown(by.Value)
+		values.WriteString(" " + shown(by.Value))
 	}
+	group := values.String()
 	if h.metric == "" {
 		h.first = group
 	}

@@ -89,7 +89,7 @@ func parseConditions(text string) ([]condition, error) {
 			return nil, fmt.Errorf("want field=value between commas, got %q", rest)
 		}
 		after = strings.TrimSpace(after)
-		value := after
+		var value string
 		if quoted, err := strconv.QuotedPrefix(after); err == nil {
 			value, rest = quoted, strings.TrimSpace(after[len(quoted):])
 			if rest != "" && rest[0] != ',' {
@@ -221,14 +221,14 @@ func (u *rule) holds(v float64) bool {
 
 // resultName is a result's metric, group and window in words.
 func resultName(r *evalstream.Result) string {
-	s := printable(r.Metric)
+	words := []string{printable(r.Metric)}
 	for _, by := range r.By {
-		s += " " + printable(by.Name) + "=" + shown(by.Value)
+		words = append(words, printable(by.Name)+"="+shown(by.Value))
 	}
 	if !r.Window.All {
-		s += " " + r.Window.String()
+		words = append(words, r.Window.String())
 	}
-	return s
+	return strings.Join(words, " ")
 }
 
 // gates are the rules of a command. They see every result and judge the final ones.

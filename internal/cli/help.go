@@ -113,13 +113,13 @@ func groupOf(flag string) string {
 
 func commandsOf(b *strings.Builder, cmd *cobra.Command) {
 	list := func(title string, in func(c *cobra.Command) bool) {
-		width, any := 0, false
+		width, some := 0, false
 		for _, c := range cmd.Commands() {
 			if c.IsAvailableCommand() && in(c) {
-				width, any = max(width, len(c.Name())), true
+				width, some = max(width, len(c.Name())), true
 			}
 		}
-		if !any {
+		if !some {
 			return
 		}
 		b.WriteString("\n" + title + "\n")

@@ -155,7 +155,7 @@ func (l *linter) common(spec *evalstream.Spec) *common {
 		c := newCommon()
 		set := flag.NewFlagSet("pipeline", flag.ContinueOnError)
 		c.declare(set)
-		setOptions(l.file, "pipeline", set, picked(good, in), nil)
+		_ = setOptions(l.file, "pipeline", set, picked(good, in), nil) // each is known to be taken
 		if err := c.check(); err != nil {
 			return c, err
 		}

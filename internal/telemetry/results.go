@@ -56,14 +56,14 @@ type part struct {
 }
 
 // set replaces the part of a result, or takes it out.
-func (p *pooled) set(key string, new part, there bool) {
+func (p *pooled) set(key string, now part, there bool) {
 	p.add(p.parts[key], -1)
 	if !there {
 		delete(p.parts, key)
 		return
 	}
-	p.parts[key] = new
-	p.add(new, 1)
+	p.parts[key] = now
+	p.add(now, 1)
 }
 
 func (p *pooled) add(x part, sign int64) {

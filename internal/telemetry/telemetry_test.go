@@ -62,11 +62,11 @@ func readPage(page string) ([]sample, error) {
 		if s.name != last {
 			return nil, fmt.Errorf("line %d: %s stands under %s", n+1, s.name, last)
 		}
-		if key := fmt.Sprint(s.name, s.labels); seen[key] {
+		key := fmt.Sprint(s.name, s.labels)
+		if seen[key] {
 			return nil, fmt.Errorf("line %d: %s is there twice", n+1, key)
-		} else {
-			seen[key] = true
 		}
+		seen[key] = true
 		samples = append(samples, s)
 	}
 	return samples, nil
@@ -383,10 +383,9 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
+		if closeErr := resp.Body.Close(); err != nil || closeErr != nil {
+			t.Fatal(err, closeErr)
 		}
 		return resp.StatusCode, string(body)
 	}
