@@ -293,8 +293,7 @@ func (r *remote) settle(ctx context.Context, b *batch, recs []Record) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	var exit *ExitError
-	if errors.As(err, &exit) {
+	if _, exit := errors.AsType[*ExitError](err); exit {
 		return err
 	}
 	if len(recs) > 1 {

@@ -30,8 +30,8 @@ type far struct {
 	most     int
 }
 
-func (f *far) Limits() evalstream.Limits       { return f.limits }
-func (f *far) Size(rec *evalstream.Record) int { return len(rec.Raw) }
+func (f *far) Limits() evalstream.Limits     { return f.limits }
+func (*far) Size(rec *evalstream.Record) int { return len(rec.Raw) }
 
 func (f *far) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	var lines []string

@@ -55,10 +55,17 @@ type EpisodeQuery struct {
 	HasGold        bool
 }
 
-func (*Passage) Kind() string  { return "passage" }
-func (*Query) Kind() string    { return "query" }
+// Kind is "passage".
+func (*Passage) Kind() string { return "passage" }
+
+// Kind is "query".
+func (*Query) Kind() string { return "query" }
+
+// Kind is "instance".
 func (*Instance) Kind() string { return "instance" }
-func (*Episode) Kind() string  { return "episode" }
+
+// Kind is "episode".
+func (*Episode) Kind() string { return "episode" }
 
 // AppendRoute is the passage id.
 func (b *Passage) AppendRoute(dst []byte) []byte { return append(dst, b.PassageID...) }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -103,8 +104,10 @@ func (e *endpoint) embedding() stages.Embedding {
 	return stages.Embedding{
 		Settings: embedding.Settings{Provider: "http", Model: "m", Dims: 2},
 		Remote:   &embedding.HTTP{URL: e.URL + "/v1/embeddings", Model: "m", Dims: 2, Key: testKey, Timeout: time.Second, Client: e.Client()},
-		Limits: evalstream.Limits{Records: 4, InFlight: 3, Deadline: 5 * time.Second,
-			Retry: evalstream.Retry{Attempts: 4, Base: time.Millisecond, Max: 4 * time.Millisecond, GiveUp: 6}},
+		Limits: evalstream.Limits{
+			Records: 4, InFlight: 3, Deadline: 5 * time.Second,
+			Retry: evalstream.Retry{Attempts: 4, Base: time.Millisecond, Max: 4 * time.Millisecond, GiveUp: 6},
+		},
 	}
 }
 
@@ -301,20 +304,7 @@ func TestEmbedEndpointFaults(t *testing.T) {
 	}, evalstream.ExitLost, "the last: vector of the endpoint: want 2 dimensions, got 3", "")
 }
 
-func asExit(err error, to **evalstream.ExitError) bool {
-	for err != nil {
-		if e, ok := err.(*evalstream.ExitError); ok {
-			*to = e
-			return true
-		}
-		u, ok := err.(interface{ Unwrap() error })
-		if !ok {
-			return false
-		}
-		err = u.Unwrap()
-	}
-	return false
-}
+func asExit(err error, to **evalstream.ExitError) bool { return errors.As(err, to) }
 
 // A job that stops half way, and then runs again with its log, asks for nothing twice.
 func TestEmbedLog(t *testing.T) {

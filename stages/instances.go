@@ -29,7 +29,7 @@ func NewInstances(vectors bool) *Instances {
 }
 
 // Load is for the contract: instances have no changelog.
-func (s *Instances) Load(_, _ []byte) error { return nil }
+func (*Instances) Load(_, _ []byte) error { return nil }
 
 // Len is the number of instances.
 func (s *Instances) Len() int { return len(s.rows) }

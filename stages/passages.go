@@ -41,7 +41,7 @@ func NewPassages(method string, v ranking.Variant) *Passages {
 }
 
 // Load is for the contract: passages have no changelog.
-func (p *Passages) Load(_, _ []byte) error { return nil }
+func (*Passages) Load(_, _ []byte) error { return nil }
 
 // Process takes passages; a second one of the same id is a reject.
 func (p *Passages) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {

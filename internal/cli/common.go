@@ -64,7 +64,7 @@ func (c *common) declare(fs *flag.FlagSet) {
 	})
 	fs.StringVar(&c.metricsAddr, "metrics-addr", "", "show results and counters to Prometheus on http://`HOST:PORT`/metrics; port 0 takes a free one (default: they are not shown)")
 	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
-	fs.BoolVar(&c.quiet, "quiet", false, "print no progress and no summary; rejects and errors are still told")
+	fs.BoolVar(&c.quiet, "quiet", false, "print no progress, and no summary unless records were rejected; rejects and errors are still told")
 	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")
 }
 

@@ -25,7 +25,7 @@ func (e *env) plan() *cobra.Command {
 	own.Int64Var(&w.IDBytes, "id-bytes", w.IDBytes, "plan memory for ids of `N` bytes")
 	own.Int64Var(&w.Cells, "cells", w.Cells, "plan memory for `N` groups times windows (default: what one of them takes)")
 	cmd := &cobra.Command{
-		Use: "plan [flags] PIPELINE.yaml", Short: "check a pipeline file and print its steps and their memory, without reading any record", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Use: "plan [flags] PIPELINE.yaml", Short: "check a pipeline file and print its steps and their memory, without reading any record", GroupID: "other", Args: usage(onePipeline),
 		Example: "  evalstream plan --units 447000 deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkWorkload(own); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Hash is signed feature hashing (Weinberger et al., ICML 2009) of words and pairs of
-// neighbouring words: each adds +1 or -1 to one place of the vector, both chosen by a
+// neighboring words: each adds +1 or -1 to one place of the vector, both chosen by a
 // seeded hash. Words are runs of letters and digits of the lower-cased text.
 //
 // It needs no model and always answers the same. It is there to try a pipeline with,

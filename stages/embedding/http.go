@@ -212,9 +212,8 @@ func (h *HTTP) post(ctx context.Context, body []byte, texts int) ([]byte, error)
 }
 
 // without takes the URL, which may hold a key, out of an error of package http.
-func (h *HTTP) without(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+func (*HTTP) without(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err
