@@ -163,13 +163,14 @@ func (g *goldenCases) one(ctx context.Context, in string) ([]string, error) {
 }
 
 // run is the final output of the pipeline on one input: records, then rejects.
-func (g *goldenCases) run(ctx context.Context, in string) ([]byte, error) {
+func (g *goldenCases) run(ctx context.Context, in string) (lines []byte, err error) {
 	out := &kept{input: in}
 	rejects := &kept{input: in}
 	s := &session{env: g.env, verb: g.name, common: g.common, rejects: NewRejects(rejects)}
 	if err := g.common.check(); err != nil {
 		return nil, err
 	}
+	defer func() { err = s.end(ctx, err) }()
 	p, err := s.assemble(ctx, g.list, true)
 	if err != nil {
 		return nil, err
