@@ -99,7 +99,7 @@ func (w *worker) process(ctx context.Context) error {
 		w.r.sinkMu.Lock()
 		rejects := w.r.rejects
 		w.r.sinkMu.Unlock()
-		h(Progress{Partition: l.partition, Lines: w.r.lines.Load(), Rejects: rejects})
+		h(Progress{Partition: l.partition, Lines: w.r.lines.Load(), Rejects: rejects, Watermark: Time(l.mark.Load())})
 	}
 	l.next++
 	l.turn.Broadcast()
@@ -123,6 +123,8 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		if err != nil {
 			return nil, err
 		}
+		tell(w.r.job.Hooks.Took, s.step.Name, recs)
+		tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
 		w.setAside(s.step.Name, s.out.Rejects)
 		recs = s.out.Records
 	}
@@ -151,6 +153,7 @@ func (w *worker) digest(l *lane, recs []Record) (obs []Observation, split bool, 
 	}
 	w.digested.Reset()
 	w.obs = digester.Digest(recs, w.obs[:0], &w.digested)
+	tell(w.r.job.Hooks.Took, l.chain[0].step.Name, recs)
 	w.setAside(l.chain[0].step.Name, w.digested.Rejects)
 	return w.obs, true, nil
 }
@@ -171,6 +174,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 			if len(s.out.Records) == 0 {
 				break
 			}
+			tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
 			recs, err := w.front(ctx, i+1, s.out.Records)
 			if err != nil {
 				return err

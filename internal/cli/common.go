@@ -28,6 +28,8 @@ type common struct {
 	bootstrap     int
 	seed          uint64
 	workers       int
+	failIf        []*rule
+	metricsAddr   string
 	quiet         bool
 	verbose       bool
 }
@@ -53,6 +55,14 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "what a second, different record of one slot (query and run, unit and coder, …) does: `POLICY` replace (the greatest revision wins, then the last) or reject")
 	c.declareReading(fs)
+	fs.Func("fail-if", "`RULE` such as 'success@1.low < 0.8' or 'f1{run=a}.value < 0.5': exit code 10 if it holds for a final result, 11 if there is none; may repeat", func(s string) error {
+		r, err := parseRule(s)
+		if err == nil {
+			c.failIf = append(c.failIf, r)
+		}
+		return err
+	})
+	fs.StringVar(&c.metricsAddr, "metrics-addr", "", "show results and counters to Prometheus on http://`HOST:PORT`/metrics; port 0 takes a free one (default: they are not shown)")
 	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
 	fs.BoolVar(&c.quiet, "quiet", false, "print no progress, and no summary unless records were rejected; rejects and errors are still told")
 	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")

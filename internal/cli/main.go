@@ -115,6 +115,7 @@ func (e *env) root() *cobra.Command {
 			return &saidError{evalstream.ExitUsage}
 		},
 		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          e.fromEnvironment,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagFault(cmd, err)
@@ -124,9 +125,14 @@ func (e *env) root() *cobra.Command {
 	for _, c := range e.filters() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(e.run(), e.plan(), e.transform(), e.version())
+	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.verbs(), e.man(), e.version())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
+	root.SetOut(e.stdout) // completion writes to what is set when it is made
+	root.SetErr(e.stderr)
+	addCompletion(root)
+	completions(root)
 	return root
 }
 
@@ -181,6 +187,7 @@ func (e *env) trecEval() *cobra.Command {
 	return &cobra.Command{
 		Use: "trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN", GroupID: "ready",
 		Short:              "print what trec_eval 9.0.8 prints",
+		Example:            "  evalstream trec-eval -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := TrecEval(args, e.stdin, e.stdout, e.stderr); code != 0 {
