@@ -136,7 +136,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.rejected++
 		return err
 	}
-	if late != nil && !(a.horizon.settled(o.Time) && a.units.has(o.Unit, o.Run)) {
+	if late != nil && (!a.horizon.settled(o.Time) || !a.units.has(o.Unit, o.Run)) {
 		a.late++
 		return late
 	}
