@@ -80,6 +80,27 @@ func (u *units) find(hash [2]uint64, run uint32) (row *unitRow, at uint32, isNew
 	return row, u.add(row, run), true
 }
 
+// holds says whether there is a slot of (unit, run).
+func (u *units) holds(hash [2]uint64, run uint32) bool {
+	if len(u.index) == 0 {
+		return false
+	}
+	mask := uint64(len(u.index) - 1)
+	for i := hash[0] & mask; u.index[i] != 0; i = (i + 1) & mask {
+		row := u.rows.at(u.index[i] - 1)
+		if row.hash != hash {
+			continue
+		}
+		for s := row.first; s != 0; s = u.slots.at(s - 1).next {
+			if u.slots.at(s-1).run == run {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
 func (u *units) add(row *unitRow, run uint32) uint32 {
 	u.slots.push(slot{next: row.first, run: run})
 	row.first = uint32(u.slots.len())
