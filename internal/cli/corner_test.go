@@ -48,6 +48,15 @@ func TestNamelessRun(t *testing.T) {
 	}
 }
 
+// TestLeastGrade: the least grade there is is a judgment, not its withdrawal.
+func TestLeastGrade(t *testing.T) {
+	gold := save(t, "gold.ndjson", lines(`{"query_id":"q","passage_id":"p","grade":-2147483648}`, `{"query_id":"r","passage_id":"p"}`))
+	rs := succeed(t, lines(`{"query_id":"q","top":[{"id":"p"}]}`), "eval", "retrieval", "--qrels", gold, "--measure", "mrr", "-").finals(t)
+	if len(rs) != 1 || told(&rs[0]) != "map[run:<nil>] 0 n=1 pending=0 unjudged=0" {
+		t.Errorf("got %+v", rs)
+	}
+}
+
 // TestLabelsOfAnyByte: two pairs of labels that are equal when joined are two pairs.
 func TestLabelsOfAnyByte(t *testing.T) {
 	rs := succeed(t, lines(`{"label":"a\u0000b","gold":"c"}`, `{"label":"a","gold":"b\u0000c"}`), "eval", "fewshot", "--by", "relation", "-").finals(t)
