@@ -118,14 +118,12 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if limit, due := a.horizon.see(o.Time); due {
 		a.sweep(limit)
 	}
-	// That no gold has come is said when a unit is past the horizon, or at the end; it is
-	// no late record as long as the unit is held.
-	ends := o.Status == evalstream.Expired || o.Status == evalstream.Unjudged
-	if f := a.horizon.late(o.Time); f != nil && !(ends && a.units.holds(o.Unit, o.Run)) {
-		a.late++
-		return f
-	}
+	late := a.horizon.late(o.Time)
 	if o.Unit == ([2]uint64{}) {
+		if late != nil {
+			a.late++
+			return late
+		}
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
@@ -135,6 +133,10 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if err != nil {
 		a.rejected++
 		return err
+	}
+	if late != nil && (!a.horizon.settled(o.Time) || !a.units.has(o.Unit, o.Run)) {
+		a.late++
+		return late
 	}
 	row, at, isNew := a.units.find(o.Unit, o.Run)
 	s := a.units.slots.at(at)
@@ -254,15 +256,12 @@ func grainOf(a *Aggregation) time.Duration {
 	return g
 }
 
-// sweep forgets units older than limit. Their contributions stay in the cells.
+// sweep forgets units older than limit and the grace. Contributions stay in the cells.
 func (a *aggregate) sweep(limit evalstream.Time) {
+	limit = before(limit, a.horizon.grace())
 	oldest := floorDiv(int64(limit), int64(a.grain))
-	// What is pending is held until score has surely said that it expired: both look an
-	// eighth of the horizon apart.
-	pending := floorDiv(int64(before(limit, a.horizon.span/4)), int64(a.grain))
 	a.units.keep(func(s *slot) bool {
-		at := a.base + int64(s.pane)
-		if s.pane == math.MinInt32 || at >= oldest || s.status() == evalstream.Pending && at >= pending {
+		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
 			return true
 		}
 		a.forgotten[s.status()]++

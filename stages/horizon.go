@@ -59,6 +59,16 @@ func (h *horizon) see(t evalstream.Time) (limit evalstream.Time, due bool) {
 	return before(w, h.span), true
 }
 
+// grace is how much longer aggregate remembers a unit than score: what score has to
+// say of a unit when it forgets it comes after the horizon has passed.
+func (h *horizon) grace() evalstream.Time { return h.span / 4 }
+
+// settled reports whether a late record may still be what score says of a unit that it
+// remembered.
+func (h *horizon) settled(t evalstream.Time) bool {
+	return t >= before(before(h.watermark(), h.span), h.grace())
+}
+
 // late is the fault of a record that is older than what is remembered, nil if it is not.
 func (h *horizon) late(t evalstream.Time) *evalstream.Fault {
 	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= before(h.watermark(), h.span) {

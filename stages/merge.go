@@ -155,10 +155,10 @@ func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evals
 		return nil
 	}
 	m.ended = true
-	if n := len(m.heard); n < int(m.expected) {
+	if len(m.heard) < int(m.expected) {
 		return &evalstream.ExitError{
-			Code: evalstream.ExitLost, Err: fmt.Errorf("merge: want partials of %d partitions, got them of %d", m.expected, n),
-			Hint: "give merge what every aggregate --partition wrote",
+			Code: evalstream.ExitNotEnough, Err: fmt.Errorf("partials of %d of %d partitions came; nothing is final without the others", len(m.heard), m.expected),
+			Hint: "give merge the output of every aggregate --partition I/N",
 		}
 	}
 	return m.publish(out, true)

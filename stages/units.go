@@ -80,8 +80,8 @@ func (u *units) find(hash [2]uint64, run uint32) (row *unitRow, at uint32, isNew
 	return row, u.add(row, run), true
 }
 
-// holds says whether there is a slot of (unit, run).
-func (u *units) holds(hash [2]uint64, run uint32) bool {
+// has reports whether (unit, run) has a slot.
+func (u *units) has(hash [2]uint64, run uint32) bool {
 	if len(u.index) == 0 {
 		return false
 	}

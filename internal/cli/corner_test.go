@@ -207,8 +207,8 @@ func TestPartialsOfProcesses(t *testing.T) {
 	want := succeed(t, scored(parts[0]+parts[1]), append([]string{"aggregate", "-q"}, options...)...).comparable(t, without...)
 	merged := succeed(t, partials[1]+partials[0]+partials[1], append([]string{"merge", "-q"}, options...)...).comparable(t, without...)
 	same(t, "merged", want, merged)
-	if s := command(t, partials[0], append([]string{"merge", "-q"}, options...)...); s.code != 4 || s.stdout != "" {
-		t.Errorf("one of two partitions: exit code %d, want 4 and no results\n%s", s.code, s.stderr)
+	if s := command(t, partials[0], append([]string{"merge", "-q"}, options...)...); s.code != 11 || s.stdout != "" {
+		t.Errorf("one of two partitions: exit code %d, want 11 and no results\n%s", s.code, s.stderr)
 	}
 }
 
