@@ -36,6 +36,9 @@ type common struct {
 
 func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
 
+// maxWorkers bounds the blocks in memory, of 256 KiB each.
+const maxWorkers = 1024
+
 // flags is the common options as a set of their own.
 func (c *common) flags(name string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
@@ -112,8 +115,8 @@ func (c *common) conflict() (stages.Conflict, error) {
 
 // check reads the options that no stage reads.
 func (c *common) check() error {
-	if c.workers < 0 {
-		return evalstream.Usagef("workers: want 0 or more, got %d", c.workers)
+	if c.workers < 0 || c.workers > maxWorkers {
+		return evalstream.Usagef("workers: want 0 to %d, got %d", maxWorkers, c.workers)
 	}
 	if c.maxLine < 1 {
 		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,7 +42,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 // exit prints an error and returns the exit code that it stands for.
 func (e *env) exit(args []string, err error) int {
-	if err == nil || errors.Is(err, file.ErrClosedPipe) {
+	if err == nil || errors.Is(err, file.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
 		return evalstream.ExitDone
 	}
 	if signal, ok := errors.AsType[*signalError](err); ok {
@@ -69,6 +71,9 @@ func (e *env) exit(args []string, err error) int {
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return evalstream.ExitUsage
+	}
+	if lost, ok := errors.AsType[*fs.PathError](err); ok && lost.Op == "write" {
+		return evalstream.ExitLost // a table or a plan that found no room
 	}
 	return evalstream.ExitInternal
 }
