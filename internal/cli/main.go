@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -26,7 +27,14 @@ type env struct {
 
 // Main runs one command and returns its exit code. stdout gets data only; stderr is
 // for people.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		// A panic would end with 2, which stands for wrong usage.
+		if v := recover(); v != nil {
+			fmt.Fprintf(stderr, "evalstream: panic, which is a bug: %v\n%s", v, debug.Stack())
+			code = evalstream.ExitInternal
+		}
+	}()
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.LookupEnv}
 	if len(args) > 0 && args[0] == "trec-eval" {
 		return TrecEval(args[1:], stdin, stdout, stderr)
