@@ -44,7 +44,7 @@ $(LINT):
 
 bench: ## measure each layer, then the whole commands against other programs
 	go test -run='^$$' -bench=. -benchmem ./...
-	bench/run
+	go run ./bench/run $(BENCHFLAGS)
 
 gen: ## write the generated files again
 	go generate ./...
