@@ -30,7 +30,15 @@ type Job struct {
 	Partitions int32
 	// FailFast ends the job at the first reject.
 	FailFast bool
-	Hooks    Hooks
+	// Store keeps the state, so that the job goes on after it was killed; nil: nothing
+	// is kept. The source must begin behind the checkpoint, or give what it gave before
+	// with the Seq that it had. The last commit is before the end of the input is said:
+	// a job that has ended goes on with further input.
+	Store Store
+	// StateMemory is about how many bytes each stateful stage may hold in memory of what
+	// the store has too; 0: all.
+	StateMemory int64
+	Hooks       Hooks
 }
 
 // Summary is what a job did.
@@ -75,13 +83,17 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 			}
 		})
 	}
-	stopTicks := r.startTicks(ctx)
+	stopTicks, stopCommits := r.startTicks(ctx), r.startCommits(ctx)
 	// A worker that waits for its turn must see the end of the context.
 	unblock := context.AfterFunc(ctx, r.wake)
 	wg.Wait()
 	stopTicks()
+	stopCommits()
 	unblock()
 	if err := context.Cause(ctx); err != nil {
+		return r.summary(), err
+	}
+	if err := r.commitAll(ctx); err != nil {
 		return r.summary(), err
 	}
 	err = r.finish(ctx)
@@ -93,6 +105,7 @@ type runner struct {
 	job    *Job
 	cancel context.CancelCauseFunc
 	front  []Step // one instance a worker
+	traced []int  // places in front of the steps that leave a trace, if there is a store
 	back   []Step // one instance a partition
 	gather []Step // one instance
 
@@ -130,6 +143,9 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 		}
 		r.gatherL = l
 	}
+	if err := r.restore(); err != nil {
+		return nil, err
+	}
 	n := j.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -157,6 +173,9 @@ func (r *runner) split() error {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			if _, ok := st.(Stateful); !ok {
+				if _, ok := st.(Traced); ok && r.job.Store != nil {
+					r.traced = append(r.traced, len(r.front))
+				}
 				r.front = append(r.front, s)
 				continue
 			}
@@ -200,6 +219,8 @@ type lane struct {
 	source    []Record // the records that were read from it, by Seq
 	scratch   []Record
 	dirty     bool // something came since the last tick
+	nextSeq   Seq  // of the first line that has not been applied
+	kept      *kept
 }
 
 type link struct {
@@ -223,7 +244,7 @@ func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 			l.toTick = l.every.Records
 		}
 	}
-	return l, nil
+	return l, l.keep()
 }
 
 func (r *runner) lane(partition int32) (*lane, error) {
@@ -296,7 +317,11 @@ func (r *runner) interval() time.Duration {
 func (r *runner) tickAll(ctx context.Context) error {
 	for _, l := range r.sorted() {
 		l.mu.Lock()
+		l.begin()
 		err := l.tick(ctx)
+		if err == nil {
+			l.end()
+		}
 		l.mu.Unlock()
 		if err != nil {
 			return err
@@ -394,7 +419,14 @@ func (r *runner) summary() Summary {
 	}
 	for i, step := range r.front {
 		for _, w := range r.workers {
-			add(step.Name, w.chain[i].stage)
+			if r.job.Store == nil {
+				add(step.Name, w.chain[i].stage)
+			}
+		}
+		for _, l := range r.sorted() {
+			for _, row := range l.front(step.Name) {
+				s.add(row)
+			}
 		}
 	}
 	for i, step := range r.back {
@@ -408,25 +440,7 @@ func (r *runner) summary() Summary {
 	return s
 }
 
-func (s *Summary) add(row Tally) {
-	for i := range s.Tallies {
-		t := &s.Tallies[i]
-		if t.Step != row.Step || t.Kind != row.Kind {
-			continue
-		}
-		t.Received += row.Received
-		t.Passed += row.Passed
-		t.Held += row.Held
-		t.Replaced += row.Replaced
-		t.Rejected += row.Rejected
-		t.Late += row.Late
-		for k := range t.Of {
-			t.Of[k] += row.Of[k]
-		}
-		return
-	}
-	s.Tallies = append(s.Tallies, row)
-}
+func (s *Summary) add(row Tally) { addTally(&s.Tallies, row) }
 
 // read hands out the next block. A line that was handed out before (a redelivery)
 // is cut away here, so that it is not received again.

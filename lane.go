@@ -20,13 +20,16 @@ func (l *lane) reach() {
 		at = Through{Origin: last.Origin, Line: last.Line}
 	}
 	for i := range l.through {
-		if l.through[i].Origin == at.Origin {
+		if same(l.through[i].Origin, at.Origin) {
 			l.through[i].Line = at.Line
 			return
 		}
 	}
 	l.through = append(l.through, at)
 }
+
+// same says that two origins are one, perhaps opened by another process.
+func same(a, b *Origin) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // enter runs records through the stateful stages, stopping for each tick by count.
 func (l *lane) enter(ctx context.Context, in []Record) error {
@@ -200,7 +203,7 @@ func (l *lane) tickGather(ctx context.Context) error {
 
 func (l *lane) setThrough(t Through) {
 	for i := range l.through {
-		if l.through[i].Origin == t.Origin {
+		if same(l.through[i].Origin, t.Origin) {
 			l.through[i].Line = t.Line
 			return
 		}
@@ -259,6 +262,12 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 	l.r.rejects += int64(len(rs))
 	for _, r := range rs {
 		l.r.byClass[r.Fault.Class]++
+	}
+	if k := l.kept; k != nil {
+		k.rejects += int64(len(rs))
+		for _, r := range rs {
+			k.byClass[r.Fault.Class]++
+		}
 	}
 	if l.r.job.Rejects != nil {
 		if err := l.r.job.Rejects.Write(ctx, recs); err != nil {

@@ -15,6 +15,10 @@ type worker struct {
 	obs       []Observation
 	digested  Out
 	rejects   []stepReject
+	blank     int64    // lines of the block
+	before    []Tally  // of the stateless stages, when account was called last
+	tallied   []Tally  // by the block
+	traces    [][]byte // of the block, by place in traced
 }
 
 // stepReject is a reject of one step, waiting for its turn.
@@ -31,6 +35,10 @@ func (r *runner) newWorker() (*worker, error) {
 			return nil, err
 		}
 		w.chain = append(w.chain, link{step: s, stage: st})
+	}
+	w.traces = make([][]byte, len(r.traced))
+	if r.job.Store != nil {
+		w.account()
 	}
 	return w, nil
 }
@@ -70,6 +78,9 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.kept != nil {
+		w.account()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.next != w.block.Index {
@@ -79,6 +90,7 @@ func (w *worker) process(ctx context.Context) error {
 		l.turn.Wait()
 	}
 	l.block, l.source = &w.block, w.lines
+	l.begin()
 	l.reach()
 	if err := l.reject(ctx, w.rejects); err != nil {
 		return err
@@ -89,6 +101,9 @@ func (w *worker) process(ctx context.Context) error {
 		err = l.enter(ctx, recs)
 	}
 	if err != nil {
+		return err
+	}
+	if err := l.applied(ctx, w); err != nil {
 		return err
 	}
 	if h := w.r.job.Hooks.Block; h != nil {
@@ -174,6 +189,14 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 			}
 		}
 	}
+	if l.kept != nil {
+		w.account()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, t := range w.tallied {
+			addTally(&l.kept.front, t)
+		}
+	}
 	return nil
 }
 
@@ -181,6 +204,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 // is too long is rejected here.
 func (w *worker) cut() []Record {
 	b := &w.block
+	w.blank = 0
 	if b.Data == nil {
 		w.lines = append(w.lines[:0], b.Records...)
 		return w.lines
@@ -211,6 +235,7 @@ func (w *worker) cut() []Record {
 		seq++
 		pos.Line++
 	}
+	w.blank = blank
 	w.r.blank.Add(blank)
 	return w.lines
 }

@@ -57,7 +57,8 @@ type aggregate struct {
 	straight  int64 // units that are positions: held in the cells alone
 	forgotten [8]int64
 	swept     evalstream.Time
-	touched   uint64 // keeps fetching from being optimized away
+	touched   uint64         // keeps fetching from being optimized away
+	kept      *aggregateKept // nil without a store
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -66,9 +67,6 @@ type contribution struct {
 	label, gold uint32
 	ratings     string
 }
-
-// Load is for a changelog; without one there is nothing to load.
-func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -91,6 +89,9 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 			out.Reject(in[i].Seq, *f)
 		}
 	}
+	if a.kept != nil {
+		return a.kept.failed
+	}
 	return nil
 }
 
@@ -107,6 +108,9 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
+		if a.kept != nil {
+			a.addBase(o.Group, o.Pattern, o.Status, a.paneOf(o.Time))
+		}
 		return nil
 	}
 	if f := a.tooLate(o.Time); f != nil {
@@ -118,10 +122,16 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.rejected++
 		return err
 	}
+	if a.kept != nil {
+		a.fetch(o.Unit)
+	}
 	row, at, isNew := a.units.find(o.Unit, o.Run)
 	s := a.units.slots.at(at)
 	pattern := o.Pattern | uint32(o.Status)<<statusShift
 	if isNew {
+		if a.kept != nil {
+			a.made(row, at)
+		}
 		a.units.judge(row, false, isJudged(o.Status))
 	} else {
 		if a.options.Conflict == Refuse && (s.pattern != pattern || s.group != o.Group || s.pane != pane) {
@@ -131,6 +141,9 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.replaced++
 		if o.Revision < a.units.revision(at) {
 			return nil
+		}
+		if a.kept != nil {
+			a.touch(row, at)
 		}
 		a.units.judge(row, isJudged(s.status()), isJudged(o.Status))
 		a.add(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane), -1)
@@ -150,23 +163,31 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 	groups, contributes := a.known[group], &a.knownAdds[pattern]
 	for i := range a.sheets {
 		s := &a.sheets[i]
-		p := int64(0)
-		if !s.window.All {
-			p = floorDiv(pane*int64(a.grain), int64(s.window.Step))
-		}
-		c := s.cell(groups[s.layout], p)
-		c.count(status, sign)
-		if status != evalstream.Scored {
-			continue
-		}
-		switch a.family {
-		case retrieval:
-			c.values(contributes.values, evalstream.Nano(sign))
-		case fewshot:
-			c.labels(contributes.label, contributes.gold, sign)
-		case agreement:
-			c.patterns.AddPattern(contributes.ratings, sign)
-		}
+		a.change(s.cell(groups[s.layout], a.paneIn(s, pane)), status, contributes, sign)
+	}
+}
+
+// paneIn is a pane of the finest grain as the sheet's window counts.
+func (a *aggregate) paneIn(s *sheet, pane int64) int64 {
+	if s.window.All {
+		return 0
+	}
+	return floorDiv(pane*int64(a.grain), int64(s.window.Step))
+}
+
+// change adds or takes back one unit in a cell.
+func (a *aggregate) change(c *cell, status evalstream.Status, contributes *contribution, sign int64) {
+	c.count(status, sign)
+	if status != evalstream.Scored {
+		return
+	}
+	switch a.family {
+	case retrieval:
+		c.values(contributes.values, evalstream.Nano(sign))
+	case fewshot:
+		c.labels(contributes.label, contributes.gold, sign)
+	case agreement:
+		c.patterns.AddPattern(contributes.ratings, sign)
 	}
 }
 
@@ -225,25 +246,29 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 		a.ended = true
 		return a.publish(out, true)
 	}
-	a.sweep()
-	return nil
+	return a.sweep()
 }
 
 // sweep forgets units older than the horizon. Their contributions stay in the cells.
-func (a *aggregate) sweep() {
+func (a *aggregate) sweep() error {
 	h := evalstream.Time(a.options.Horizon)
 	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
-		return
+		return nil
 	}
 	a.swept = a.watermark
 	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
-	a.units.keep(func(s *slot) bool {
-		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
+	old := func(s *slot) bool { return s.pane != math.MinInt32 && a.base+int64(s.pane) < oldest }
+	if a.kept != nil {
+		return a.sweepKept(old)
+	}
+	a.units.keep(func(_ *unitRow, s *slot) bool {
+		if !old(s) {
 			return true
 		}
 		a.forgotten[s.status()]++
 		return false
 	})
+	return nil
 }
 
 // Tick publishes what was touched since the last.
@@ -300,6 +325,9 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 	for i := range uint32(a.units.slots.len()) {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
+	}
+	if a.kept != nil {
+		a.heldOnShelf(&t)
 	}
 	return []evalstream.Tally{t}
 }

@@ -92,6 +92,7 @@ type openScore struct {
 	fields    fields
 	judged    []judgment
 	key       []byte
+	kept      *openKept // nil without a store
 }
 
 // openUnit is all that is known of one unit.
@@ -102,6 +103,7 @@ type openUnit struct {
 	ratings []openRating
 	waiting bool // said to be waiting
 	seen    evalstream.Time
+	shelved *shelved // nil without a store
 }
 
 // openGold is one judgment of a unit, or its label.
@@ -132,9 +134,6 @@ type openRating struct {
 	evalstream.Rating
 	time evalstream.Time
 }
-
-// Load is for a changelog; without one there is nothing to load.
-func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -171,6 +170,9 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 		}
 		out.Reject(rec.Seq, *f)
 	}
+	if o.kept != nil {
+		return o.kept.failed
+	}
 	return nil
 }
 
@@ -185,7 +187,11 @@ func (o *openScore) late(t evalstream.Time) *evalstream.Fault {
 	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, o.options.Horizon, o.watermark)}
 }
 
+// unit is what is known of a unit, made empty if it is new. It is about to change.
 func (o *openScore) unit(id []byte) *openUnit {
+	if o.kept != nil {
+		return o.keptUnit(id)
+	}
 	u := o.units[string(id)]
 	if u == nil {
 		u = &openUnit{seen: evalstream.NoTime}
@@ -492,14 +498,21 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 		return nil
 	}
 	limit := watermark - evalstream.Time(o.options.Horizon)
+	if o.kept != nil {
+		return o.forgetKept(limit, out)
+	}
 	kept := o.order[:0]
+	var old []string
 	for _, unit := range o.order {
-		u := o.units[unit]
-		if u.seen == evalstream.NoTime || u.seen >= limit {
+		if u := o.units[unit]; u.seen == evalstream.NoTime || u.seen >= limit {
 			kept = append(kept, unit)
-			continue
+		} else {
+			old = append(old, unit)
 		}
-		o.forget(unit, u, out)
+	}
+	slices.Sort(old)
+	for _, unit := range old {
+		o.forget(unit, o.units[unit], out)
 		delete(o.units, unit)
 	}
 	clear(o.order[len(kept):])
@@ -519,6 +532,9 @@ func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
 }
 
 func (o *openScore) end(out *evalstream.Out) error {
+	if o.kept != nil {
+		return o.endKept(out)
+	}
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
@@ -576,8 +592,12 @@ func addHeld(ts [inputs]evalstream.Tally, u *openUnit, alone evalstream.Status) 
 // Tallies reads what is held off the state.
 func (o *openScore) Tallies() []evalstream.Tally {
 	ts := o.tallies
-	for _, u := range o.units {
-		ts = addHeld(ts, u, evalstream.Waiting)
+	if o.kept != nil {
+		ts = o.heldKept(ts)
+	} else {
+		for _, u := range o.units {
+			ts = addHeld(ts, u, evalstream.Waiting)
+		}
 	}
 	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating")
 }

@@ -42,6 +42,9 @@ type frozenScore struct {
 	judged []judgment
 
 	tallies [2]evalstream.Tally // runs, predictions
+
+	tracing bool
+	trace   []byte // units that were matched since the last Trace
 }
 
 // Process scores each prediction on its own.
@@ -111,6 +114,7 @@ func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, unit int32,
 		t.Of[evalstream.Unjudged]++
 		return
 	}
+	f.met(unit)
 	from := len(f.values)
 	f.values = f.ranker.value(f.values, b.Top, f.judged)
 	s.Measures, s.Values = f.names, f.values[from:]
@@ -131,6 +135,7 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	f.fields.fill(s, b)
 	if !judged && f.gold != nil && !s.Positions {
 		if f.judged = f.gold.judgments(f.judged[:0], unit); len(f.judged) > 0 {
+			f.met(unit)
 			label, judged = f.judged[0].passage, true
 		}
 	}

@@ -80,6 +80,25 @@ func (u *units) find(hash [2]uint64, run uint32) (row *unitRow, at uint32, isNew
 	return row, u.add(row, run), true
 }
 
+// row is the row of a unit, nil if it has none.
+func (u *units) row(hash [2]uint64) *unitRow {
+	if len(u.index) == 0 {
+		return nil
+	}
+	mask := uint64(len(u.index) - 1)
+	for i := hash[0] & mask; u.index[i] != 0; i = (i + 1) & mask {
+		if row := u.rows.at(u.index[i] - 1); row.hash == hash {
+			return row
+		}
+	}
+	return nil
+}
+
+// bytes is about what the units take.
+func (u *units) bytes() int64 {
+	return int64(u.rows.len())*24 + int64(len(u.index))*4 + int64(u.slots.len())*20 + int64(u.revisions.len())*8
+}
+
 func (u *units) add(row *unitRow, run uint32) uint32 {
 	u.slots.push(slot{next: row.first, run: run})
 	row.first = uint32(u.slots.len())
@@ -139,14 +158,14 @@ func (u *units) judge(row *unitRow, was, is bool) {
 }
 
 // keep rebuilds the state with the slots that f wants; the others are forgotten.
-func (u *units) keep(f func(s *slot) bool) {
+func (u *units) keep(f func(row *unitRow, s *slot) bool) {
 	old := *u
 	*u = units{revised: old.revised, judged: old.judged}
 	for n := range uint32(old.rows.len()) {
 		row := old.rows.at(n)
 		for s := row.first; s != 0; s = old.slots.at(s - 1).next {
 			from := old.slots.at(s - 1)
-			if !f(from) {
+			if !f(row, from) {
 				continue
 			}
 			to, at, _ := u.find(row.hash, from.run)
