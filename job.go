@@ -38,6 +38,9 @@ type Job struct {
 	// StateMemory is about how many bytes each stateful stage may hold in memory of what
 	// the store has too; 0: all.
 	StateMemory int64
+	// CommitBytes is how much input a commit may cover; 0 is 4 MiB. A commit comes every
+	// 100 ms at the latest.
+	CommitBytes int64
 	Hooks       Hooks
 }
 

@@ -244,7 +244,11 @@ func (l *lane) applied(ctx context.Context, w *worker) error {
 		}
 	}
 	k.unsaved, k.applying = true, false
-	if k.bytes += int64(len(b.Data)) + int64(len(b.Records))<<8; k.bytes < commitBytes {
+	limit := l.r.job.CommitBytes
+	if limit <= 0 {
+		limit = commitBytes
+	}
+	if k.bytes += int64(len(b.Data)) + int64(len(b.Records))<<8; k.bytes < limit {
 		return nil
 	}
 	return l.commit(ctx)

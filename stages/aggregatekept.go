@@ -17,9 +17,9 @@ type aggregateKept struct {
 	shelf   evalstream.Shelf
 	header  bool
 	ledger  ledger
-	saved   ledger // that the header told
-	names   [3]int // of groups, runs and patterns, that are saved
-	counted [3]int // that the header told
+	saved   ledger    // that the header told
+	names   [3]int    // of groups, runs and patterns, that are saved
+	counted [3]int    // that the header told
 	judged  int64     // that the header told
 	last    [2]uint64 // unit that was loaded
 
