@@ -254,19 +254,30 @@ func (l *lane) applied(ctx context.Context, w *worker) error {
 	return l.commit(ctx)
 }
 
-// place notes how far the block goes in its origin.
+// place notes how far the block goes in its origin; records may be of several.
 func (k *kept) place(b *Block) {
-	o, at := b.At.Origin, Place{Line: b.At.Line + int64(b.lines) - 1, Offset: b.Offset}
-	if b.Data == nil {
-		last := b.Records[len(b.Records)-1].Pos
-		o, at = last.Origin, Place{Line: last.Line}
+	if b.Data != nil {
+		k.reach(b.At.Origin, Place{Line: b.At.Line + int64(b.lines) - 1, Offset: b.Offset})
+		return
 	}
+	for from := 0; from < len(b.Records); {
+		o, to := b.Records[from].Pos.Origin, from+1
+		for to < len(b.Records) && b.Records[to].Pos.Origin == o {
+			to++
+		}
+		k.reach(o, Place{Line: b.Records[to-1].Pos.Line, Records: int64(to - from)})
+		from = to
+	}
+}
+
+func (k *kept) reach(o *Origin, at Place) {
 	if o == nil {
 		return
 	}
 	at.Origin = *o
 	for i := range k.places {
 		if k.places[i].Origin == at.Origin {
+			at.Records += k.places[i].Records
 			k.places[i] = at
 			return
 		}

@@ -49,6 +49,8 @@ type Place struct {
 	// Offset is how many bytes of the origin the lines up to Line are, newlines
 	// included and before any compression; 0 if that is not known.
 	Offset int64
+	// Records is how many records of the origin were read, where they are not lines.
+	Records int64
 }
 
 // Place is that of an origin; nil if nothing of it has been read.

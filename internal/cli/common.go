@@ -28,11 +28,15 @@ type common struct {
 	bootstrap     int
 	seed          uint64
 	workers       int
+	state         string
+	stateMemory   Size
 	quiet         bool
 	verbose       bool
 }
 
-func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
+func newCommon() *common {
+	return &common{maxLine: file.DefaultMaxLine, onConflict: "replace", stateMemory: 512 << 20}
+}
 
 func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.rejects, "rejects", "", "`EDGE` that rejected records go to, with position and reason (default: counted on stderr)")
@@ -45,6 +49,8 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.timeFrom, "time-from", "body", "a record's time: `SOURCE` body (its time field) or record (its topic's time stamp)")
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "a second, different record of a slot: `POLICY` replace (greatest revision, then position) or reject")
+	fs.StringVar(&c.state, "state", "", "keep the state in `DIR`, and go on from there: killed or ended, the same command has the same results (default: nothing is kept)")
+	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, as a `SIZE`; more are read back from DIR when they are needed")
 	c.declareReading(fs)
 	fs.IntVar(&c.workers, "workers", 0, "blocks in work at once, `N` (default: the number of processors)")
 	fs.BoolVar(&c.quiet, "q", false, "print no progress and no summary")
@@ -100,6 +106,9 @@ func (c *common) check() error {
 	}
 	if c.maxLine < 1 {
 		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())
+	}
+	if c.stateMemory < 1 {
+		return evalstream.Usagef("state-memory: want a size above 0, got %s", c.stateMemory.String())
 	}
 	switch c.timeFrom {
 	case "", "body":

@@ -59,7 +59,10 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 		if err != nil {
 			return err
 		}
-		in, err := s.open(ctx, files, gather)
+		if err := s.bindState(list); err != nil {
+			return err
+		}
+		in, err := s.open(ctx, files, gather, nil)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
 	"evalstream/codecs"
 	"evalstream/stages"
@@ -12,7 +14,8 @@ import (
 
 // loadGold reads a gold edge whole, by the same runner that reads everything else.
 func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Gold, error) {
-	in, err := s.open(ctx, []string{edge}, true)
+	digest := xxh3.New()
+	in, err := s.open(ctx, []string{edge}, true, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +33,10 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
+	s.rejects.muted = s.kept.resumes() // the rejects of gold are in the file
 	s.gold, err = job.Run(ctx)
+	s.rejects.muted = false
+	s.kept.goldRead(digest.Sum64())
 	if errors.Is(err, evalstream.ErrStopped) {
 		s.summarize(evalstream.Summary{})
 		return nil, &saidError{evalstream.ExitRejects}
@@ -39,6 +45,9 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	gold.Seal()
+	if s.rejects.base, err = s.rejects.Length(); err != nil {
+		return nil, err
+	}
 	if gold.Units() == 0 {
 		s.summarize(evalstream.Summary{})
 		return nil, &evalstream.ExitError{

@@ -21,6 +21,7 @@ type session struct {
 	rejects *Rejects
 	close   io.Closer // the rejects file; nil if there is none
 	gold    evalstream.Summary
+	kept    *keptState // nil without --state
 }
 
 // begin opens what a command needs before its first record. inputs are the edges that
@@ -44,11 +45,14 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	if err := CheckStdin(edges...); err != nil {
 		return nil, err
 	}
+	if err := s.openState(edges); err != nil {
+		return nil, err
+	}
 	var next evalstream.Sink
 	if c.rejects != "" {
-		sink, closer, err := RejectsSink(c.rejects, edges, appendLine)
+		sink, closer, err := RejectsSink(c.rejects, edges, s.kept.has(), appendLine)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.kept.close())
 		}
 		next, s.close = sink, closer
 	}
@@ -59,6 +63,9 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 
 // end closes what begin opened; err is what the command has met so far.
 func (s *session) end(err error) error {
+	if closeErr := s.kept.close(); err == nil {
+		err = closeErr
+	}
 	if s.close == nil {
 		return err
 	}
@@ -79,6 +86,9 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	job := evalstream.Job{
 		Pipeline: p, Source: in.Source, Sink: sink, Rejects: s.rejects, Workers: s.common.workers,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: progress.Hooks(),
+	}
+	if s.kept != nil {
+		job.Store, job.StateMemory = s.kept.store, int64(s.common.stateMemory)
 	}
 	sum, err := job.Run(ctx)
 	progress.Stop()
