@@ -2,18 +2,22 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
 
 FUZZTIME ?= 30s
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build test race fuzz lint bench gen docs cover
+.PHONY: help build demo test race fuzz lint bench gen docs cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/evalstream
 	go build -trimpath -o bin/evalstream ./cmd/evalstream
+
+demo: build ## evaluate the shipped BM25 run on TAT-QA dev (its gold and the run: CC BY 4.0)
+	@bin/evalstream eval retrieval -o table --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
 
 test: ## run the tests
 	go test ./...

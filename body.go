@@ -97,17 +97,20 @@ func ParseStatus(name string) (Status, bool) {
 	return 0, false
 }
 
-// CoderValue is one coder's value in a unit. Value is a JSON literal.
+// CoderValue is one coder's value in a unit. Value is a JSON literal; "" is a verdict
+// that is missing.
 type CoderValue struct{ Coder, Value string }
 
 // Score is what one unit contributes. Exactly one of Values, Label/Gold and
-// Ratings is used by a scored unit: it decides the family.
+// Ratings is used by a scored unit: it decides the family, with Dimension for verdicts.
 type Score struct {
-	Unit, Run string
+	Unit, Run string // Run is the mode where Dimension is set
+	Dimension string // judging: what the Ratings, which are verdicts, are about
 	Status    Status
 	Measures  []string     // names of Values, in the scorer's order; shared, not to be changed
 	Values    []Nano       // retrieval: one a measure
-	Ratings   []CoderValue // agreement: by coder, sorted by coder
+	Ratings   []CoderValue // agreement and judging: by coder, sorted by coder
+	Swapped   []CoderValue // judging: those given in reverse order, sorted by coder
 	Labelled  bool         // few-shot: Label and Gold are set
 	Label     string
 	Gold      string
@@ -122,6 +125,14 @@ type Score struct {
 type Settings struct {
 	Digest string // 16 hex digits
 	Text   string // the options in full, one line
+}
+
+// String is the digest, with the options where they are known: they do not travel.
+func (s *Settings) String() string {
+	if s.Text == "" {
+		return s.Digest
+	}
+	return s.Digest + " (" + s.Text + ")"
 }
 
 // Window is a span of event time, [Start, End).
@@ -173,6 +184,9 @@ type Result struct {
 	Agreed bool  // Units and Values are set: agreement
 	Units  int64 // pairable units
 	Values int64 // pairable values
+	// OffPanel is how many verdicts came from judges outside the panel.
+	OffPanel int64
+
 	Closed bool
 	Final  bool
 	// Revision counts the changes since the window was first published as closed.
@@ -185,7 +199,7 @@ type Result struct {
 type Partial struct {
 	Step                  string
 	Partition, Partitions int32
-	Family                string // retrieval, fewshot, agreement
+	Family                string // retrieval, fewshot, agreement, judging
 	By                    []Slice
 	Window                string // as configured: all, 1h, 1h/5m
 	Pane                  int64  // start of the pane divided by its length; 0 for all
@@ -199,7 +213,7 @@ type Cell struct {
 	N, Pending, Unjudged, Expired int64
 	Measures                      []string
 	Sums                          []Nano  // retrieval: one a measure
-	Counts                        []Count // few-shot: guessed, gold, correct a relation; agreement: units a pattern
+	Counts                        []Count // few-shot: guessed, gold, correct a relation; agreement and judging: units a pattern
 }
 
 // Count is one row of a counting accumulator, sorted by Name.

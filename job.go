@@ -88,11 +88,17 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	}
 	stopTicks, stopCommits := r.startTicks(ctx), r.startCommits(ctx)
 	// A worker that waits for its turn must see the end of the context.
-	unblock := context.AfterFunc(ctx, r.wake)
+	woken := make(chan struct{})
+	unblock := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		r.wake()
+	})
 	wg.Wait()
 	stopTicks()
 	stopCommits()
-	unblock()
+	if !unblock() {
+		<-woken
+	}
 	if err := context.Cause(ctx); err != nil {
 		return r.summary(), err
 	}
@@ -427,7 +433,7 @@ func (r *runner) summary() Summary {
 			}
 		}
 		for _, l := range r.sorted() {
-			for _, row := range l.front(step.Name) {
+			for _, row := range l.front(step.Name, false) {
 				s.add(row)
 			}
 		}
@@ -435,6 +441,9 @@ func (r *runner) summary() Summary {
 	for i, step := range r.back {
 		for _, l := range r.sorted() {
 			add(step.Name, l.chain[i].stage)
+			for _, row := range l.front(step.Name, true) {
+				s.add(row)
+			}
 		}
 	}
 	for i, step := range r.gather {

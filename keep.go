@@ -18,17 +18,17 @@ const (
 // kept is what a lane keeps in the store beside the state of its stages. A job
 // without a store has none.
 type kept struct {
-	front    []Tally    // of the stateless steps, of the blocks that were applied
+	front     []Tally    // of the stateless steps, of the blocks that were applied
 	followers []*tracing // of the stateless steps that leave a trace
-	places   []Place
-	lines    int64
-	blank    int64
-	rejects  int64
-	byClass  map[Class]int64
-	unsaved  bool  // something was applied since the last commit
-	bytes    int64 // that were applied since
-	applying bool  // a block is half applied, or failed so: nothing to commit
-	changes  []StepChanges
+	places    []Place
+	lines     int64
+	blank     int64
+	rejects   int64
+	byClass   map[Class]int64
+	unsaved   bool  // something was applied since the last commit
+	bytes     int64 // that were applied since
+	applying  bool  // a block is half applied, or failed so: nothing to commit
+	changes   []StepChanges
 }
 
 // tracing is a stateless step that leaves a trace, and what keeps it.
@@ -362,22 +362,32 @@ func (r *runner) lengths(cp *Checkpoint) (err error) {
 
 // account takes what the stateless stages have done since the last call: they run
 // ahead of the lane, which counts it when the block's turn comes.
-func (w *worker) account() {
+func (w *worker) account(l *lane) {
 	w.tallied = w.tallied[:0]
 	for i := range w.chain {
-		t, ok := w.chain[i].stage.(Tallied)
-		if !ok {
-			continue
+		w.accountOf(&w.before, w.chain[i].step.Name, w.chain[i].stage)
+	}
+	if l != nil && w.digesters[l] != nil {
+		if w.digestedBefore[l] == nil {
+			w.digestedBefore[l] = new([]Tally)
 		}
-		for _, now := range t.Tallies() {
-			now.Step = w.chain[i].step.Name
-			was := addTally(&w.before, Tally{Step: now.Step, Kind: now.Kind})
-			w.tallied = append(w.tallied, now.less(*was))
-			*was = now
-		}
+		w.accountOf(w.digestedBefore[l], l.chain[0].step.Name, w.digesters[l])
 	}
 	for i, at := range w.r.traced {
 		w.traces[i] = w.chain[at].stage.(Traced).Trace(w.traces[i][:0])
+	}
+}
+
+func (w *worker) accountOf(before *[]Tally, step string, of any) {
+	t, ok := of.(Tallied)
+	if !ok {
+		return
+	}
+	for _, now := range t.Tallies() {
+		now.Step = step
+		was := addTally(before, Tally{Step: step, Kind: now.Kind})
+		w.tallied = append(w.tallied, now.less(*was))
+		*was = now
 	}
 }
 
@@ -430,14 +440,15 @@ func (l *lane) end() {
 	}
 }
 
-// front is what a stateless step has done in the blocks that were applied.
-func (l *lane) front(step string) []Tally {
+// front is what a stateless step, or the stateless half of a stateful one, has done in
+// the blocks that were applied.
+func (l *lane) front(step string, back bool) []Tally {
 	if l.kept == nil {
 		return nil
 	}
 	var rows []Tally
 	for _, t := range l.kept.front {
-		if t.Step == step {
+		if t.Step == step && (t.Received > 0 || !back) {
 			rows = append(rows, t)
 		}
 	}

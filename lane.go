@@ -10,22 +10,23 @@ import (
 	"time"
 )
 
-// reach notes how far the block goes in its origin.
+// reach notes that the whole block has been applied.
 func (l *lane) reach() {
 	l.active.Store(time.Now().UnixNano())
 	b := l.block
-	at := Through{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1}
 	if b.Data == nil {
-		last := b.Records[len(b.Records)-1].Pos
-		at = Through{Origin: last.Origin, Line: last.Line}
+		l.pass(b.Records[len(b.Records)-1].Pos)
+		return
 	}
-	for i := range l.through {
-		if same(l.through[i].Origin, at.Origin) {
-			l.through[i].Line = at.Line
-			return
-		}
+	l.pass(Pos{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1})
+}
+
+// pass notes how far an origin has been applied. Results keep the list that they were
+// stamped with, so it is never changed in place.
+func (l *lane) pass(p Pos) {
+	if p.Origin != nil {
+		l.setThrough(Through{Origin: p.Origin, Line: p.Line})
 	}
-	l.through = append(l.through, at)
 }
 
 // same says that two origins are one, perhaps opened by another process.
@@ -41,7 +42,7 @@ func (l *lane) enter(ctx context.Context, in []Record) error {
 		if err := l.run(ctx, 0, in[:n]); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return in[n-1].Pos }); err != nil {
 			return err
 		}
 		in = in[n:]
@@ -65,7 +66,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		if err := l.deliver(ctx, 0); err != nil {
 			return err
 		}
-		if err := l.count(ctx, n); err != nil {
+		if err := l.count(ctx, n, func() Pos { return l.find(obs[n-1].Seq).Pos }); err != nil {
 			return err
 		}
 		obs = obs[n:]
@@ -89,7 +90,8 @@ func (l *lane) room(n int) int {
 	return n
 }
 
-func (l *lane) count(ctx context.Context, n int) error {
+// count ticks if n more records make one due; at is where the last of them was read.
+func (l *lane) count(ctx context.Context, n int, at func() Pos) error {
 	if l.every.Records == 0 {
 		return nil
 	}
@@ -97,6 +99,7 @@ func (l *lane) count(ctx context.Context, n int) error {
 		return nil
 	}
 	l.toTick = l.every.Records
+	l.pass(at())
 	return l.tick(ctx)
 }
 
@@ -202,6 +205,7 @@ func (l *lane) tickGather(ctx context.Context) error {
 }
 
 func (l *lane) setThrough(t Through) {
+	l.through = slices.Clone(l.through)
 	for i := range l.through {
 		if same(l.through[i].Origin, t.Origin) {
 			l.through[i].Line = t.Line
@@ -231,7 +235,10 @@ func (l *lane) stamp(recs []Record) {
 		case *Result:
 			b.Through = l.through
 		case *Partial:
-			b.Partition = l.partition
+			if b.Partitions > 0 {
+				break // it was named by whoever cut the input
+			}
+			b.Step, b.Partition = l.chain[len(l.chain)-1].step.Name, l.partition
 			b.Partitions = max(1, l.r.job.Partitions)
 		}
 	}
@@ -243,6 +250,9 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		return nil
 	}
 	slices.SortStableFunc(rs, func(a, b stepReject) int { return int(a.Seq - b.Seq) })
+	if l.r.job.FailFast {
+		rs = rs[:1]
+	}
 	recs := l.scratch[:0]
 	for _, r := range rs {
 		src := l.find(r.Seq)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"strconv"
 )
 
 // Nano is a decimal in units of 1e-9: the only form in which scores are held, added and taken back.
@@ -114,29 +115,14 @@ func AppendNano(dst []byte, n Nano) []byte {
 		dst = append(dst, '-')
 	}
 	rest := magnitude(int64(n))
-	var digits [20]byte
-	end, at := len(digits), len(digits)
-	for range 9 {
-		at--
-		digits[at] = byte('0' + rest%10)
-		rest /= 10
-		if digits[at] == '0' && end == at+1 {
-			end = at
-		}
+	dst = strconv.AppendUint(dst, rest/1e9, 10)
+	if rest %= 1e9; rest == 0 {
+		return dst
 	}
-	point := at
-	for {
-		at--
-		digits[at] = byte('0' + rest%10)
-		rest /= 10
-		if rest == 0 {
-			break
-		}
-	}
-	dst = append(dst, digits[at:point]...)
-	if end > point {
-		dst = append(dst, '.')
-		dst = append(dst, digits[point:end]...)
+	dst = append(dst, '.')
+	for place := uint64(1e8); rest > 0; place /= 10 {
+		dst = append(dst, byte('0'+rest/place))
+		rest %= place
 	}
 	return dst
 }

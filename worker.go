@@ -15,10 +15,12 @@ type worker struct {
 	obs       []Observation
 	digested  Out
 	rejects   []stepReject
-	blank     int64    // lines of the block
-	before    []Tally  // of the stateless stages, when account was called last
-	tallied   []Tally  // by the block
-	traces    [][]byte // of the block, by place in traced
+	blank     int64   // lines of the block
+	before    []Tally // of the stateless stages, when account was called last
+	// digestedBefore is that of the digesters, by lane.
+	digestedBefore map[*lane]*[]Tally
+	tallied        []Tally  // by the block
+	traces         [][]byte // of the block, by place in traced
 }
 
 // stepReject is a reject of one step, waiting for its turn.
@@ -28,7 +30,7 @@ type stepReject struct {
 }
 
 func (r *runner) newWorker() (*worker, error) {
-	w := &worker{r: r, digesters: map[*lane]Digester{}}
+	w := &worker{r: r, digesters: map[*lane]Digester{}, digestedBefore: map[*lane]*[]Tally{}}
 	for _, s := range r.front {
 		st, err := s.New()
 		if err != nil {
@@ -38,7 +40,7 @@ func (r *runner) newWorker() (*worker, error) {
 	}
 	w.traces = make([][]byte, len(r.traced))
 	if r.job.Store != nil {
-		w.account()
+		w.account(nil)
 	}
 	return w, nil
 }
@@ -79,7 +81,7 @@ func (w *worker) process(ctx context.Context) error {
 		return err
 	}
 	if l.kept != nil {
-		w.account()
+		w.account(l)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +93,6 @@ func (w *worker) process(ctx context.Context) error {
 	}
 	l.block, l.source = &w.block, w.lines
 	l.begin()
-	l.reach()
 	if err := l.reject(ctx, w.rejects); err != nil {
 		return err
 	}
@@ -103,6 +104,7 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.reach()
 	if err := l.applied(ctx, w); err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 		}
 	}
 	if l.kept != nil {
-		w.account()
+		w.account(l)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, t := range w.tallied {

@@ -62,7 +62,9 @@ func (d *Decoder) top() ([]evalstream.Hit, *evalstream.Fault) {
 			return nil, e.whole.fault(d.line, d.entryPath(i, d.r.scorePath), "some entries have a score and some have none; want all or none")
 		}
 		score := -float64(i)
-		if has {
+		if e.exact {
+			score = e.value
+		} else if has {
 			var reason string
 			if score, reason = parseFloat(d.line[e.score.from:e.score.to]); reason != "" {
 				return nil, e.score.fault(d.line, d.entryPath(i, d.r.scorePath), reason)
@@ -116,7 +118,6 @@ func (d *Decoder) readQrel(rec *evalstream.Record) *evalstream.Fault {
 
 func (d *Decoder) readPrediction(rec *evalstream.Record) *evalstream.Fault {
 	b := d.predictions.one()
-	*b = evalstream.Prediction{}
 	var f *evalstream.Fault
 	for field, to := range [...]*string{
 		predDataset: &b.Dataset, predSeed: &b.Seed, predK: &b.K, predEpisode: &b.Episode, predQuery: &b.Query, predRun: &b.Run,

@@ -21,6 +21,7 @@ type Decoder struct {
 	predictions slab[evalstream.Prediction]
 	ratings     slab[evalstream.Rating]
 	scores      slab[evalstream.Score]
+	verdicts    slab[evalstream.Verdict]
 	hits        slab[evalstream.Hit]
 	fields      slab[evalstream.Slice]
 	values      slab[evalstream.CoderValue]
@@ -70,6 +71,7 @@ func (d *Decoder) Reset() {
 	d.predictions.reset()
 	d.ratings.reset()
 	d.scores.reset()
+	d.verdicts.reset()
 	d.hits.reset()
 	d.fields.reset()
 	d.values.reset()
@@ -87,18 +89,11 @@ func (d *Decoder) Decode(rec *evalstream.Record) (fault *evalstream.Fault) {
 			fault = &evalstream.Fault{Class: evalstream.ClassParse, Reason: fmt.Sprintf("line cannot be read: %v", v)}
 		}
 	}()
-	line := rec.Raw
-	if f := check(line); f != nil {
-		return f
-	}
-	d.line = line
-	if d.r = d.only; d.r == nil {
-		if f := d.choose(); f != nil {
+	d.begin(rec.Raw)
+	if !d.accept() {
+		if f := d.judge(); f != nil {
 			return f
 		}
-	}
-	if !d.walk(line, d.r) {
-		return d.fault
 	}
 	was := rec.Time
 	rec.Time = evalstream.NoTime
@@ -108,6 +103,57 @@ func (d *Decoder) Decode(rec *evalstream.Record) (fault *evalstream.Fault) {
 	}
 	if d.plan.Lines {
 		rec.Raw = d.splice()
+	}
+	return nil
+}
+
+// accept notes what is planned of a line that is certain to be right.
+func (d *Decoder) accept() bool {
+	line := d.line
+	if !clean(line) {
+		return false
+	}
+	if d.r = d.only; d.r == nil {
+		rest, ok := bytes.CutPrefix(line, []byte(kindHead))
+		if !ok {
+			return false
+		}
+		kind := rest[:next(rest, 0, '"')]
+		if d.r = d.reader(view(kind)); d.r == nil {
+			return false
+		}
+	}
+	return d.walk(d.r) == len(line)
+}
+
+// judge is accept for every other line: it finds the fault, or notes what is planned.
+func (d *Decoder) judge() *evalstream.Fault {
+	if f := check(d.line); f != nil {
+		return f
+	}
+	if d.r = d.only; d.r == nil {
+		if f := d.choose(); f != nil {
+			return f
+		}
+	}
+	if d.walk(d.r) < 0 {
+		if d.fault == nil {
+			panic("BUG: the walk stops in a line that go-json accepts")
+		}
+		return d.fault
+	}
+	return nil
+}
+
+// kindHead is what lines written here begin with.
+const kindHead = `{"kind":"`
+
+// reader is that of a kind, nil if there is none.
+func (d *Decoder) reader(kind string) *reader {
+	for _, r := range d.readers {
+		if r.kind == kind {
+			return r
+		}
 	}
 	return nil
 }
@@ -123,22 +169,14 @@ func (d *Decoder) choose() *evalstream.Fault {
 		return schemaFault(d.line, int(v.from), "/kind", "want string, got "+typeOf(raw))
 	}
 	kind := d.textOf(v)
-	for _, r := range d.readers {
-		if r.kind == kind {
-			d.r = r
-			return nil
-		}
+	if d.r = d.reader(kind); d.r != nil {
+		return nil
 	}
 	return schemaFault(d.line, int(v.from), "/kind", "no kind "+quote(kind)+have(kind, Kinds()))
 }
 
 // find is the value of a top-level key.
 func (d *Decoder) find(name string) (v span, ok bool) {
-	// Lines written here begin with their kind.
-	const head = `{"kind":"`
-	if name == "kind" && bytes.HasPrefix(d.line, []byte(head)) {
-		return span{int32(len(head) - 1), int32(d.text(len(head) - 1))}, true
-	}
 	for c := d.members(span{int32(d.space(0)), int32(len(d.line))}); c.next(); {
 		if c.name() == name {
 			return c.value, true
@@ -173,7 +211,7 @@ func (d *Decoder) null(v span) bool { return v.absent() || d.line[v.from] == 'n'
 // textOf is the text of the string at v, without escapes.
 func (d *Decoder) textOf(v span) string {
 	inner := d.line[v.from+1 : v.to-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
+	if int(v.to) <= d.first || bytes.IndexByte(inner, '\\') < 0 {
 		return view(inner)
 	}
 	return unescape(d.line[v.from:v.to])
@@ -202,11 +240,14 @@ func (d *Decoder) id(f int) (string, *evalstream.Fault) {
 
 // optionalID reads an id; null is absent.
 func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Fault) {
-	if d.null(d.at(f)) {
+	v := d.at(f)
+	if d.null(v) {
 		return "", false, nil
 	}
-	id, fault = d.id(f)
-	return id, fault == nil, fault
+	if id, has = d.idAt(v); !has {
+		return "", false, d.want(f, "string or number")
+	}
+	return id, true, nil
 }
 
 // slicesOf is the fields to group by of the line, in its order.

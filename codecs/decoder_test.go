@@ -176,7 +176,7 @@ func TestFastTime(t *testing.T) {
 	}
 }
 
-func TestFastFloat(t *testing.T) {
+func TestDecimal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	taken := 0
 	for range 20000 {
@@ -185,7 +185,12 @@ func TestFastFloat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := fastFloat([]byte(text)); ok {
+		s := scanner{line: []byte(text + "}")}
+		end, got, ok := s.decimal(0)
+		if end != len(text) {
+			t.Fatalf("%s: got end %d, want %d", text, end, len(text))
+		}
+		if ok {
 			if taken++; math.Float64bits(got) != math.Float64bits(want) {
 				t.Fatalf("%s: got %v, want %v", text, got, want)
 			}
@@ -253,7 +258,7 @@ func TestPlanFaults(t *testing.T) {
 			t.Errorf("%+v: got %v, want %s", p, err, want)
 		}
 	}
-	f(Plan{As: "runs"}, `as: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, partial)`)
+	f(Plan{As: "runs"}, `as: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, verdict, review, partial)`)
 	f(Plan{As: "run", TimeUnit: time.Minute}, `time unit: want s, ms, us or ns, got 1m0s`)
 	f(Plan{As: "run", Map: []Mapping{{"run", "/a"}, {"run", "/b"}}}, `map: run is mapped twice, from /a and from /b`)
 	f(Plan{As: "qrel", Map: []Mapping{{"ticker", "/a"}}}, `map: qrel has no field "ticker" (have query_id, passage_id, grade, source, revision, time)`)

@@ -38,6 +38,10 @@ func appendBody(dst []byte, b evalstream.Body, t evalstream.Time) []byte {
 		o.prediction(b, t)
 	case *evalstream.Rating:
 		o.rating(b, t)
+	case *evalstream.Verdict:
+		o.verdict(b, t)
+	case *evalstream.Review:
+		o.review(b)
 	case *evalstream.Score:
 		o.score(b, t)
 	case *evalstream.Partial:
@@ -99,7 +103,7 @@ func (o *object) bool(name string, v bool) {
 
 func (o *object) nano(name string, v evalstream.Nano) {
 	o.key(name)
-	o.b = appendNano(o.b, v)
+	o.b = evalstream.AppendNano(o.b, v)
 }
 
 func (o *object) float(name string, v float64) {
@@ -200,7 +204,12 @@ func (o *object) score(b *evalstream.Score, t evalstream.Time) {
 	if b.Positions {
 		o.bool("position", true)
 	}
-	o.optional("run", b.Run)
+	if b.Dimension == "" {
+		o.optional("run", b.Run)
+	} else {
+		o.optional("mode", b.Run)
+		o.text("dimension", b.Dimension)
+	}
 	o.text("status", b.Status.String())
 	if len(b.Values) > 0 {
 		o.nested("values", func() {
@@ -209,13 +218,8 @@ func (o *object) score(b *evalstream.Score, t evalstream.Time) {
 			}
 		})
 	}
-	if len(b.Ratings) > 0 {
-		o.nested("ratings", func() {
-			for _, r := range b.Ratings {
-				o.literal(r.Coder, r.Value)
-			}
-		})
-	}
+	o.coders("ratings", b.Ratings)
+	o.coders("swapped", b.Swapped)
 	if b.Labelled {
 		o.text("label", b.Label)
 		o.text("gold", b.Gold)
@@ -258,7 +262,7 @@ func (o *object) partial(b *evalstream.Partial) {
 			if i > 0 {
 				o.b = append(o.b, ',')
 			}
-			o.b = appendNano(o.b, v)
+			o.b = evalstream.AppendNano(o.b, v)
 		}
 		o.b = append(o.b, ']')
 	}
@@ -340,6 +344,9 @@ func (o *object) result(b *evalstream.Result) {
 	if b.Agreed {
 		o.int("units", b.Units)
 		o.int("values", b.Values)
+	}
+	if b.OffPanel != 0 {
+		o.int("off_panel", b.OffPanel)
 	}
 	o.bool("closed", b.Closed)
 	o.bool("final", b.Final)

@@ -63,6 +63,9 @@ const (
 	scoreTime
 	scoreRevision
 	scoreSettings
+	scoreMode
+	scoreDimension
+	scoreSwapped
 )
 
 const (
@@ -102,7 +105,10 @@ func specs() []kindSpec {
 			scoreUnit: "unit", scoreRun: "run", scoreStatus: "status", scoreValues: "values",
 			scoreRatings: "ratings", scoreLabel: "label", scoreGold: "gold", scorePosition: "position",
 			scoreSlices: "slices", scoreTime: "time", scoreRevision: "revision", scoreSettings: "settings",
+			scoreMode: "mode", scoreDimension: "dimension", scoreSwapped: "swapped",
 		}},
+		{kind: "verdict", sliced: true, read: (*Decoder).readVerdict, fields: verdictFields()},
+		{kind: "review", sliced: false, read: (*Decoder).readReview, fields: reviewFields()},
 		{kind: "partial", sliced: false, read: (*Decoder).readPartial, fields: []string{
 			partialStep: "step", partialPartition: "partition", partialPartitions: "partitions",
 			partialFamily: "family", partialBy: "by", partialWindow: "window", partialPane: "pane",

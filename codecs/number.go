@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"evalstream"
@@ -15,49 +14,11 @@ func parseFloat(raw []byte) (v float64, reason string) {
 	if c := raw[0]; c != '-' && (c < '0' || c > '9') {
 		return 0, "want number, got " + typeOf(raw)
 	}
-	if v, ok := fastFloat(raw); ok {
-		return v, ""
-	}
 	v, err := strconv.ParseFloat(view(raw), 64)
 	if err != nil {
 		return 0, "number " + cutText(raw) + " is out of range; want a finite 64-bit float"
 	}
 	return v, ""
-}
-
-// fastFloat reads a decimal without exponent of at most 15 digits. Digits and power of
-// ten are then exact floats, so their quotient is the nearest one (Clinger 1990, the
-// fast path of "How to read floating point numbers accurately").
-func fastFloat(raw []byte) (v float64, ok bool) {
-	powers := [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
-	digits := raw
-	if raw[0] == '-' {
-		digits = raw[1:]
-	}
-	if len(digits) > 16 {
-		return 0, false
-	}
-	n, point := int64(0), -1
-	for i, c := range digits {
-		switch {
-		case '0' <= c && c <= '9':
-			n = n*10 + int64(c-'0')
-		case c == '.' && point < 0:
-			point = i
-		default:
-			return 0, false
-		}
-	}
-	v = float64(n)
-	if point >= 0 {
-		v /= powers[len(digits)-1-point]
-	} else if len(digits) > 15 {
-		return 0, false
-	}
-	if raw[0] == '-' {
-		v = -v
-	}
-	return v, true
 }
 
 // parseInteger reads an integer of 64 bits; what names what is wanted.
@@ -185,55 +146,4 @@ func days(year, month, day int) int {
 		month += 12
 	}
 	return 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
-}
-
-// appendNano appends n as a decimal of at most nine places.
-func appendNano(dst []byte, n evalstream.Nano) []byte {
-	u := uint64(n)
-	if n < 0 {
-		dst = append(dst, '-')
-		u = -u
-	}
-	dst = strconv.AppendUint(dst, u/1e9, 10)
-	if u %= 1e9; u == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for scale := uint64(1e8); u > 0; scale /= 10 {
-		dst = append(dst, byte('0'+u/scale))
-		u %= scale
-	}
-	return dst
-}
-
-// parseNano is the inverse of appendNano; trailing zeros are allowed.
-func parseNano(s string) (n evalstream.Nano, ok bool) {
-	digits, negative := strings.CutPrefix(s, "-")
-	whole, fraction, point := strings.Cut(digits, ".")
-	if whole == "" || len(fraction) > 9 || point && fraction == "" {
-		return 0, false
-	}
-	var u uint64
-	for i := range 9 + len(whole) {
-		c := byte('0')
-		if i < len(whole) {
-			c = whole[i]
-		} else if i-len(whole) < len(fraction) {
-			c = fraction[i-len(whole)]
-		}
-		if c -= '0'; c > 9 || u > math.MaxInt64/10 {
-			return 0, false
-		}
-		u = u*10 + uint64(c)
-	}
-	if negative {
-		if u > 1<<63 {
-			return 0, false
-		}
-		return evalstream.Nano(-u), true
-	}
-	if u > math.MaxInt64 {
-		return 0, false
-	}
-	return evalstream.Nano(u), true
 }

@@ -2,7 +2,6 @@ package codecs
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/goccy/go-json"
@@ -10,57 +9,17 @@ import (
 	"evalstream"
 )
 
-const (
-	// maxDepth is how deep objects and arrays may be nested.
-	maxDepth = 512
-	// maxMembers is how many keys of a place are known by number.
-	maxMembers = 64
-	// maxName is the longest key that is remembered, in bytes.
-	maxName = 256
-	// maxPlaces bounds the memory that foreign keys can take in a decoder.
-	maxPlaces = 1024
-)
-
-// place is what is known of the values at one place of the lines: which keys objects
-// had there, in the order in which they came first, and what to do with each.
-//
-// The order in which keys came last is the guess at the next object's. While the guess
-// holds, a key costs one comparison, and an object whose keys are known has no key
-// twice if no number of a key comes twice.
-type place struct {
-	members  []member
-	first    int  // the guess at the first member
-	slices   bool // scalars of keys seen for the first time are fields to group by
-	list     bool // the elements are the entries of the ranked list
-	elements *place
-	planned  []element
-}
-
-// member is one key of the objects at a place.
-type member struct {
-	raw   string // the key as it stands, with quotes, colon and blanks
-	name  string
-	then  int // the guess at the member that follows
-	seen  bool
-	slice bool  // its scalars are fields to group by
-	note  int32 // which planned value it is, -1 for none
-	below *place
-}
-
-// element is a planned array element.
-type element struct {
-	index int
-	note  int32 // -1 for none
-	below *place
-}
-
 // span is a piece of the line; from is 0 for an absent value.
 type span struct{ from, to int32 }
 
 func (s span) absent() bool { return s.from == 0 }
 
 // entrySpan is an entry of the ranked list.
-type entrySpan struct{ whole, id, score span }
+type entrySpan struct {
+	whole, id, score span
+	value            float64 // of the score, if exact
+	exact            bool
+}
 
 // ownSpan is where an entry has id and score under their own names.
 type ownSpan struct{ id, score span }
@@ -77,79 +36,25 @@ type extraKey struct {
 	name   string
 }
 
-// member is the member of that name, made if it is new.
-func (p *place) member(name string) *member {
-	for i := range p.members {
-		if p.members[i].name == name {
-			return &p.members[i]
-		}
-	}
-	raw := append(evalstream.AppendString(nil, name), ':')
-	p.members = append(p.members, member{raw: string(raw), name: name, note: -1})
-	return &p.members[len(p.members)-1]
-}
-
-// entry is the place of the elements of arrays.
-func (p *place) entry() *place {
-	if p.elements == nil {
-		p.elements = &place{}
-	}
-	return p.elements
-}
-
-// descend is the place that steps lead to.
-func (p *place) descend(steps []string) *place {
-	for _, s := range steps {
-		m := p.member(s)
-		if m.below == nil {
-			m.below = &place{}
-		}
-		if i, ok := index(s); ok {
-			p.element(i).below = m.below
-		}
-		p = m.below
-	}
-	return p
-}
-
-func (p *place) element(i int) *element {
-	for j := range p.planned {
-		if p.planned[j].index == i {
-			return &p.planned[j]
-		}
-	}
-	p.planned = append(p.planned, element{index: i, note: -1})
-	return &p.planned[len(p.planned)-1]
-}
-
-// plan notes the value that steps lead to under number at.
-func (p *place) plan(steps []string, at int32) {
-	last := len(steps) - 1
-	p = p.descend(steps[:last])
-	p.member(steps[last]).note = at
-	if i, ok := index(steps[last]); ok {
-		p.element(i).note = at
-	}
-}
-
-// crowded reports whether a place has more members than numbers.
-func (p *place) crowded() bool {
-	if p == nil {
-		return false
-	}
-	return len(p.members) > maxMembers || p.elements.crowded() ||
-		slices.ContainsFunc(p.members, func(m member) bool { return m.below.crowded() })
-}
-
-// scanner walks over a line whose grammar has been checked.
+// scanner walks over a line. It is certain of what it accepts if the line is clean; on
+// a line that is known to be JSON it stops at repeated keys and at depth only, and says
+// which in fault.
+//
+// A clean line ends with a brace, where no blanks, digits or string go on, so only the
+// object that takes this brace can end where the line does: whoever holds a value looks
+// for that, and nothing else asks for the length.
 type scanner struct {
 	line     []byte
+	first    int // where the first backslash is, the length of the line if nowhere
+	escape   int // where the next one is, or one that was passed
 	notes    []span
 	entries  []entrySpan
 	owns     []ownSpan // of the entries, if they are read from elsewhere
 	slices   []sliceSpan
 	id       int32 // notes of an entry, -1 if there is no list
 	score    int32
+	number   float64 // of the last score, if exact
+	exact    bool
 	ownID    int32
 	ownScore int32
 	places   int // made so far for keys that nobody asked for
@@ -157,9 +62,15 @@ type scanner struct {
 	fault    *evalstream.Fault
 }
 
-// walk notes what r plans. It is false if s.fault is set.
-func (s *scanner) walk(line []byte, r *reader) bool {
-	s.line, s.fault = line, nil
+// begin goes to a line.
+func (s *scanner) begin(line []byte) {
+	s.line, s.first = line, next(line, 0, '\\')
+}
+
+// walk notes what r plans. It is the end of the object, -1 if the line is not certain
+// to begin with one.
+func (s *scanner) walk(r *reader) int {
+	s.fault, s.escape = nil, s.first
 	for len(s.notes) < r.sources {
 		s.notes = append(s.notes, span{})
 	}
@@ -170,7 +81,11 @@ func (s *scanner) walk(line []byte, r *reader) bool {
 	if len(s.extra) > 0 {
 		s.forget()
 	}
-	return s.value(s.space(0), r.root, 0) >= 0
+	i := s.space(0)
+	if s.line[i] != '{' {
+		return -1
+	}
+	return s.object(i, r.root, 1)
 }
 
 // forget drops the keys of the last line; a large map costs as much to clear as it
@@ -190,17 +105,15 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-// value is the end of the value at i, -1 after a fault.
+// value is the end of the value at i, -1 if it is not certain to be one.
 func (s *scanner) value(i int, p *place, depth int) int {
 	switch s.line[i] {
-	case '"':
-		return s.text(i)
 	case '{':
 		return s.object(i, p, depth+1)
 	case '[':
 		return s.array(i, p, depth+1)
 	}
-	return s.literal(i)
+	return s.scalar(i)
 }
 
 // text is the end of the string at i.
@@ -282,7 +195,7 @@ func (s *scanner) object(start int, p *place, depth int) int {
 		from := i
 		switch line[i] {
 		case '"':
-			i = s.text(i)
+			i = s.quoted(i)
 		case '{', '[':
 			var below *place
 			if m != nil {
@@ -292,11 +205,16 @@ func (s *scanner) object(start int, p *place, depth int) int {
 				below = m.below
 			}
 			// The walk below may make m's place grow, but not the place that holds m.
-			if i = s.value(i, below, depth); i < 0 {
-				return -1
-			}
+			i = s.value(i, below, depth)
 		default:
-			i = s.literal(i)
+			if m != nil && m.note >= 0 && m.note == s.score {
+				i, s.number, s.exact = s.decimal(i)
+			} else {
+				i = s.scalar(i)
+			}
+		}
+		if i < 0 || i == len(line) {
+			return -1
 		}
 		if m != nil {
 			if m.note >= 0 {
@@ -311,8 +229,12 @@ func (s *scanner) object(start int, p *place, depth int) int {
 		for line[i] <= ' ' {
 			i++
 		}
-		if line[i] != ',' {
+		switch line[i] {
+		case ',':
+		case '}':
 			return i + 1
+		default:
+			return -1
 		}
 		for i++; line[i] <= ' '; i++ {
 		}
@@ -320,11 +242,20 @@ func (s *scanner) object(start int, p *place, depth int) int {
 }
 
 // key finds the member of the key at i, and where its value begins. The number is -1
-// if the place cannot know the key; then end is -1 if the object has it twice.
+// if the place cannot know the key. End is -1 if it is not certain to be a key, or if
+// the place cannot know it and the object has it twice.
 func (s *scanner) key(object, i int, p *place) (number, end int) {
+	if s.line[i] != '"' {
+		return -1, -1
+	}
+	if end = s.quoted(i); end < 0 {
+		return -1, -1
+	}
+	if end = s.space(end); s.line[end] != ':' {
+		return -1, -1
+	}
+	end = s.space(end + 1)
 	name := s.name(i)
-	end = s.text(i)
-	end = s.space(s.space(end) + 1)
 	if p != nil {
 		for k := range p.members {
 			m := &p.members[k]
@@ -398,7 +329,6 @@ func (s *scanner) array(start int, p *place, depth int) int {
 		below = p.elements
 	}
 	for n := 0; ; n++ {
-		from := i
 		switch {
 		case p != nil && p.list:
 			i = s.entry(i, below, depth)
@@ -407,23 +337,23 @@ func (s *scanner) array(start int, p *place, depth int) int {
 		default:
 			i = s.value(i, below, depth)
 		}
-		if i < 0 {
+		if i < 0 || i == len(s.line) {
 			return -1
 		}
-		if i == from {
-			panic("BUG: an element is empty")
-		}
-		i = s.space(i)
-		if s.line[i] != ',' {
+		switch i = s.space(i); s.line[i] {
+		case ',':
+			i = s.space(i + 1)
+		case ']':
 			return i + 1
+		default:
+			return -1
 		}
-		i = s.space(i + 1)
 	}
 }
 
 // entry walks over one entry of the ranked list.
 func (s *scanner) entry(i int, p *place, depth int) int {
-	s.notes[s.id], s.notes[s.score] = span{}, span{}
+	s.notes[s.id], s.notes[s.score], s.exact = span{}, span{}, false
 	mapped := s.ownID != s.id || s.ownScore != s.score
 	if mapped {
 		s.notes[s.ownID], s.notes[s.ownScore] = span{}, span{}
@@ -432,7 +362,7 @@ func (s *scanner) entry(i int, p *place, depth int) int {
 	if end < 0 {
 		return -1
 	}
-	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score]})
+	s.entries = append(s.entries, entrySpan{whole: span{int32(i), int32(end)}, id: s.notes[s.id], score: s.notes[s.score], value: s.number, exact: s.exact})
 	if mapped {
 		s.owns = append(s.owns, ownSpan{s.notes[s.ownID], s.notes[s.ownScore]})
 	}

@@ -13,7 +13,6 @@ import (
 func (d *Decoder) readScore(rec *evalstream.Record) *evalstream.Fault {
 	var f *evalstream.Fault
 	b := d.scores.one()
-	*b = evalstream.Score{}
 	if b.Unit, f = d.id(scoreUnit); f != nil {
 		return f
 	}
@@ -92,8 +91,8 @@ func (d *Decoder) scoreValues(b *evalstream.Score) *evalstream.Fault {
 	d.nanoBuf = d.nanoBuf[:0]
 	same := true // as the last score's measures
 	for c.next() {
-		n, ok := parseNano(view(d.line[c.value.from:c.value.to]))
-		if !ok {
+		n, err := evalstream.ParseNano(d.line[c.value.from:c.value.to])
+		if err != nil {
 			return d.wantDecimal(c.value, d.below(scoreValues, c.name()))
 		}
 		i := len(d.nanoBuf)
@@ -120,25 +119,29 @@ func (d *Decoder) wantDecimal(v span, path string) *evalstream.Fault {
 	return v.fault(d.line, path, "want decimal of at most 9 places below 9223372037, got "+cutText(raw))
 }
 
+// scoreRatings reads the ratings, or, where there is a dimension, the verdicts of both
+// orders.
 func (d *Decoder) scoreRatings(b *evalstream.Score) *evalstream.Fault {
-	c, ok, f := d.object(scoreRatings, "object of ratings")
-	if !ok {
+	var f *evalstream.Fault
+	if b.Dimension, _, f = d.optionalID(scoreDimension); f != nil {
 		return f
 	}
-	d.valueBuf = d.valueBuf[:0]
-	for c.next() {
-		lit, ok := d.literalOf(c.value, int(c.value.to))
-		if !ok {
-			return d.wantAt(c.value, d.below(scoreRatings, c.name()), "number, string or boolean")
-		}
-		d.valueBuf = append(d.valueBuf, evalstream.CoderValue{Coder: c.name(), Value: lit})
+	judging := b.Dimension != ""
+	if b.Ratings, f = d.coderValues(scoreRatings, "object of ratings", judging); f != nil || !judging {
+		return f
 	}
+	if b.Run, _, f = d.optionalID(scoreMode); f != nil {
+		return f
+	}
+	b.Swapped, f = d.coderValues(scoreSwapped, "object of verdicts", true)
+	return f
+}
+
+func sortCoders(values []evalstream.CoderValue) {
 	byCoder := func(a, b evalstream.CoderValue) int { return cmp.Compare(a.Coder, b.Coder) }
-	if !slices.IsSortedFunc(d.valueBuf, byCoder) {
-		slices.SortFunc(d.valueBuf, byCoder)
+	if !slices.IsSortedFunc(values, byCoder) {
+		slices.SortFunc(values, byCoder)
 	}
-	b.Ratings = d.values.copy(d.valueBuf)
-	return nil
 }
 
 // scoreSlices reads the fields to group by that are planned.
@@ -264,8 +267,8 @@ func (d *Decoder) partialCell(cell *evalstream.Cell) *evalstream.Fault {
 		cell.Measures = append(cell.Measures, strings.Clone(d.textOf(v)))
 	}
 	for i, v := range d.elements(d.at(partialSums)) {
-		n, ok := parseNano(view(d.line[v.from:v.to]))
-		if !ok {
+		n, err := evalstream.ParseNano(d.line[v.from:v.to])
+		if err != nil {
 			return d.wantDecimal(v, d.below(partialSums, strconv.Itoa(i)))
 		}
 		cell.Sums = append(cell.Sums, n)

@@ -6,11 +6,13 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"evalstream"
+	"evalstream/stages/metric"
 )
 
 // NewAggregate makes aggregate: it remembers what each unit contributes, so that a
@@ -22,9 +24,9 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		g := &aggregate{book: newBook(a), fields: a.Fields(), grain: finest(a.Windows)}
+		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
 		g.digester = g.Digester()
-		return g, nil
+		return g, g.expect(a.Expect)
 	}, nil
 }
 
@@ -33,6 +35,7 @@ type aggregate struct {
 	*book
 	fields []string // that groups are made of
 	grain  time.Duration
+	timed  bool // windows are cut by time
 	units  units
 
 	runs     dictionary
@@ -54,10 +57,13 @@ type aggregate struct {
 	replaced  int64
 	rejected  int64
 	late      int64
-	straight  int64 // units that are positions: held in the cells alone
+	refused   atomic.Int64 // scores that a worker has rejected
+	others    atomic.Int64 // records that are no scores
+	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
-	swept     evalstream.Time
+	horizon   horizon
 	touched   uint64         // keeps fetching from being optimized away
+	reviews   atomic.Int64   // passed over
 	kept      *aggregateKept // nil without a store
 }
 
@@ -66,10 +72,14 @@ type contribution struct {
 	values      []evalstream.Nano
 	label, gold uint32
 	ratings     string
+	ballots     uint32
 }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if a.options.Reviews {
+		passReviews(in, out)
+	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.Apply(ctx, a.obs, out)
 }
@@ -104,6 +114,14 @@ func (a *aggregate) look() {
 
 func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.received++
+	a.scored = a.scored || o.Status == evalstream.Scored
+	if limit, due := a.horizon.see(o.Time); due {
+		a.sweep(limit)
+	}
+	if f := a.horizon.late(o.Time); f != nil {
+		a.late++
+		return f
+	}
 	if o.Unit == ([2]uint64{}) {
 		a.straight++
 		a.positions = true
@@ -112,10 +130,6 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 			a.addBase(o.Group, o.Pattern, o.Status, a.paneOf(o.Time))
 		}
 		return nil
-	}
-	if f := a.tooLate(o.Time); f != nil {
-		a.late++
-		return f
 	}
 	pane, err := a.relative(o.Time)
 	if err != nil {
@@ -188,6 +202,8 @@ func (a *aggregate) change(c *cell, status evalstream.Status, contributes *contr
 		c.labels(contributes.label, contributes.gold, sign)
 	case agreement:
 		c.patterns.AddPattern(contributes.ratings, sign)
+	case judging:
+		c.vote(contributes.ballots, sign)
 	}
 }
 
@@ -220,14 +236,6 @@ func (a *aggregate) absolute(pane int32) int64 {
 	return a.base + int64(pane)
 }
 
-func (a *aggregate) tooLate(t evalstream.Time) *evalstream.Fault {
-	h := a.options.Horizon
-	if h <= 0 || t == evalstream.NoTime || a.watermark == evalstream.NoTime || a.watermark == evalstream.EndOfTime || t >= a.watermark-evalstream.Time(h) {
-		return nil
-	}
-	return &evalstream.Fault{Class: evalstream.ClassLate, Reason: fmt.Sprintf("time %s is older than the horizon of %s before the watermark %s", t, h, a.watermark)}
-}
-
 // Advance closes windows; at the end of the input everything is final.
 func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	if a.mixed != nil {
@@ -246,29 +254,34 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 		a.ended = true
 		return a.publish(out, true)
 	}
-	return a.sweep()
+	return nil
 }
 
-// sweep forgets units older than the horizon. Their contributions stay in the cells.
-func (a *aggregate) sweep() error {
-	h := evalstream.Time(a.options.Horizon)
-	if h <= 0 || a.grain == 0 || a.swept != 0 && a.watermark < a.swept+h/8 {
-		return nil
+// grainOf is what the time of a unit is kept in: as fine as the windows need it, and
+// a thousandth of the horizon, so that a unit is forgotten in time.
+func grainOf(a *Aggregation) time.Duration {
+	g := finest(a.Windows)
+	if g == 0 && a.Horizon > 0 {
+		return max(1, a.Horizon/1000)
 	}
-	a.swept = a.watermark
-	oldest := floorDiv(int64(a.watermark-h), int64(a.grain))
+	return g
+}
+
+// sweep forgets units older than limit. Their contributions stay in the cells.
+func (a *aggregate) sweep(limit evalstream.Time) {
+	oldest := floorDiv(int64(limit), int64(a.grain))
 	old := func(s *slot) bool { return s.pane != math.MinInt32 && a.base+int64(s.pane) < oldest }
 	if a.kept != nil {
-		return a.sweepKept(old)
+		a.sweepKept(old)
+		return
 	}
-	a.units.keep(func(_ *unitRow, s *slot) bool {
+	a.units.keep(func(s *slot) bool {
 		if !old(s) {
 			return true
 		}
 		a.forgotten[s.status()]++
 		return false
 	})
-	return nil
 }
 
 // Tick publishes what was touched since the last.
@@ -288,6 +301,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
 	emit := func(p *evalstream.Partial) {
 		p.Settings, p.Judged = a.settings, a.units.judged
+		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
 	from := len(out.Records)
@@ -313,10 +327,9 @@ const judgedFamily = "judged"
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {
-	if a.received == 0 && a.rejected == 0 {
-		return nil
-	}
-	t := evalstream.Tally{Kind: "score", Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t := evalstream.Tally{Received: a.received, Replaced: a.replaced, Late: a.late, Rejected: a.rejected, Held: a.straight}
+	t.Received += a.refused.Load()
+	t.Rejected += a.refused.Load()
 	t.Of[evalstream.Scored] = a.straight
 	for _, st := range evalstream.Statuses() {
 		t.Held += a.forgotten[st]
@@ -329,7 +342,17 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 	if a.kept != nil {
 		a.heldOnShelf(&t)
 	}
-	return []evalstream.Tally{t}
+	n, reviews := a.others.Load(), a.reviews.Load()
+	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
+}
+
+// passReviews lets reviews through.
+func passReviews(in []evalstream.Record, out *evalstream.Out) {
+	for i := range in {
+		if _, ok := in[i].Body.(*evalstream.Review); ok {
+			out.Emit(in[i])
+		}
+	}
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -338,24 +361,53 @@ type digester struct {
 	runs, groups, patterns memo
 	key                    []byte
 	literals               []string
+	ballots                metric.Ballots
 	settings               *evalstream.Settings
+	// What was not observed is counted by the stage, or here if a store wants to know
+	// it block by block.
+	apart                    bool
+	refused, others, reviews int64
 }
 
 // Digester makes a worker's half; it shares the stage's dictionaries.
 func (a *aggregate) Digester() evalstream.Digester {
-	return &digester{a: a, runs: memo{of: &a.runs}, groups: memo{of: &a.groups}, patterns: memo{of: &a.patterns}}
+	return &digester{a: a, runs: memo{of: &a.runs}, groups: memo{of: &a.groups}, patterns: memo{of: &a.patterns}, apart: a.kept != nil}
+}
+
+// count adds to a counter of the stage, or to the worker's own.
+func (d *digester) count(stage *atomic.Int64, own *int64) {
+	if d.apart {
+		*own++
+	} else {
+		stage.Add(1)
+	}
+}
+
+// Tallies is what this worker has not observed, if that is counted apart.
+func (d *digester) Tallies() []evalstream.Tally {
+	return []evalstream.Tally{
+		{Kind: "score", Received: d.refused, Rejected: d.refused},
+		{Kind: "review", Received: d.reviews, Passed: d.reviews},
+		{Kind: otherKinds, Received: d.others, Rejected: d.others},
+	}
 }
 
 // Digest appends an observation for each score.
 func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, out *evalstream.Out) []evalstream.Observation {
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			d.count(&d.a.reviews, &d.reviews)
+			continue
+		}
 		if !ok {
+			d.count(&d.a.others, &d.others)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
+			d.count(&d.a.refused, &d.refused)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}
@@ -367,7 +419,7 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
-	if at == evalstream.NoTime && d.a.grain != 0 && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
+	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {
@@ -393,11 +445,14 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 
 // appendField appends a field's literal and a separator; an absent field has none.
 func appendField(dst []byte, s *evalstream.Score, name string) []byte {
-	switch name {
-	case "run":
+	judged := s.Dimension != ""
+	switch {
+	case name == "run", judged && name == "mode":
 		if s.Run != "" {
 			dst = evalstream.AppendString(dst, s.Run)
 		}
+	case judged && name == "dimension":
+		dst = evalstream.AppendString(dst, s.Dimension)
 	default:
 		for i := range s.Slices {
 			if s.Slices[i].Name == name {
@@ -461,6 +516,8 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		family = retrieval
 	case s.Labelled:
 		family = fewshot
+	case s.Dimension != "":
+		family = judging
 	}
 	if s.Settings != d.settings || d.settings == nil {
 		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
@@ -484,6 +541,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 		return d.patterns.id(d.key, func(uint32, string) {
 			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
 		}), nil
+	}
+	if family == judging {
+		return d.judgingPattern(s)
 	}
 	d.literals = d.literals[:0]
 	for _, r := range s.Ratings {

@@ -177,6 +177,11 @@ func (a *aggregate) contributionOf(key string) (contribution, error) {
 		return contribution{label: a.relation(string(label)), gold: a.relation(string(gold))}, nil
 	case 'r':
 		return contribution{ratings: rest}, nil
+	case 'j':
+		if _, err := metric.ParseBallots(rest); err != nil {
+			return contribution{}, err
+		}
+		return contribution{ballots: a.ballots.id([]byte(rest), nil)}, nil
 	}
 	return contribution{}, fmt.Errorf("pattern %q is of no family", key)
 }
@@ -466,13 +471,13 @@ func (a *aggregate) Saved() error {
 func (a *aggregate) header() []byte {
 	k := a.kept
 	b := []byte{aggregateVersion}
-	for _, n := range [...]int64{a.received, a.replaced, a.rejected, a.late, a.straight, int64(a.swept), int64(a.watermark), a.units.judged, a.base} {
+	for _, n := range [...]int64{a.received, a.replaced, a.rejected, a.late, a.straight, int64(a.horizon.newest), int64(a.horizon.swept), int64(a.watermark), a.units.judged, a.base, a.refused.Load(), a.others.Load(), a.reviews.Load()} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, n := range a.forgotten {
 		b = binary.AppendVarint(b, n)
 	}
-	b = appendFlag(appendFlag(appendFlag(b, a.positions), a.hasBase), a.units.revised)
+	b = appendFlag(appendFlag(appendFlag(appendFlag(b, a.positions), a.scored), a.hasBase), a.units.revised)
 	for _, n := range k.names {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
@@ -494,19 +499,23 @@ func (a *aggregate) readHeader(val []byte) error {
 	k := a.kept
 	e := &entry{data: val}
 	e.version(aggregateVersion)
-	var swept, watermark int64
-	for _, n := range [...]*int64{&a.received, &a.replaced, &a.rejected, &a.late, &a.straight, &swept, &watermark, &k.judged, &a.base} {
+	var newest, swept, watermark, refused, others, reviews int64
+	for _, n := range [...]*int64{&a.received, &a.replaced, &a.rejected, &a.late, &a.straight, &newest, &swept, &watermark, &k.judged, &a.base, &refused, &others, &reviews} {
 		*n = e.varint()
 	}
-	a.swept, a.watermark = evalstream.Time(swept), evalstream.Time(watermark)
+	a.horizon.newest, a.horizon.swept, a.watermark = evalstream.Time(newest), evalstream.Time(swept), evalstream.Time(watermark)
+	a.refused.Store(refused)
+	a.others.Store(others)
+	a.reviews.Store(reviews)
 	for i := range a.forgotten {
 		a.forgotten[i] = e.varint()
 	}
-	a.positions, a.hasBase, a.units.revised = e.flag(), e.flag(), e.flag()
+	a.positions, a.scored, a.hasBase, a.units.revised = e.flag(), e.flag(), e.flag(), e.flag()
 	for i := range k.counted {
 		k.counted[i] = int(e.uvarint())
 	}
 	a.family = int(e.varint())
+	a.measures, a.book.names = nil, nil
 	for range e.count() {
 		a.book.names = append(a.book.names, e.text())
 	}
@@ -532,7 +541,7 @@ func (a *aggregate) readHeader(val []byte) error {
 }
 
 // sweepKept forgets the slots that are old: their bases keep them.
-func (a *aggregate) sweepKept(old func(*slot) bool) error {
+func (a *aggregate) sweepKept(old func(*slot) bool) {
 	k := a.kept
 	a.settle()
 	forget := func(hash [2]uint64, s *slot, revision int64) {
@@ -542,8 +551,8 @@ func (a *aggregate) sweepKept(old func(*slot) bool) error {
 	}
 	a.look()
 	if k.evicted {
-		if err := a.sweepShelf(old, forget); err != nil {
-			return err
+		if k.failed = a.sweepShelf(old, forget); k.failed != nil {
+			return
 		}
 	}
 	for n := range uint32(a.units.rows.len()) {
@@ -562,8 +571,7 @@ func (a *aggregate) sweepKept(old func(*slot) bool) error {
 			k.setExtra(row.hash, j)
 		}
 	}
-	a.units.keep(func(_ *unitRow, s *slot) bool { return !old(s) })
-	return nil
+	a.units.keep(func(s *slot) bool { return !old(s) })
 }
 
 // judgedSlots counts the slots of a unit at a sweep.

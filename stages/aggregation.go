@@ -13,22 +13,31 @@ import (
 // Aggregation says what aggregate and merge publish.
 type Aggregation struct {
 	// By lists the groupings, each a list of fields. An empty list pools everything.
-	// None at all: by run for retrieval and few-shot scores, pooled for agreement.
+	// None at all: by run for retrieval and few-shot scores, by mode for judging, pooled
+	// for agreement.
 	By      [][]string
 	Windows []Window // none: all
 	// Over is a field, often seed: instead of each of its groups, the mean over them
 	// and its sample deviation are published.
-	Over      string
-	Every     evalstream.Every
-	Horizon   time.Duration // 0: nothing is late
-	MaxGroups int           // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
-	MissHits  bool          // judged queries that a run never answered count as misses
-	Conflict  Conflict
+	Over    string
+	Every   evalstream.Every
+	Horizon time.Duration // 0: nothing is late
+	// MaxOutOfOrder is how far the watermark stays behind the newest time.
+	MaxOutOfOrder time.Duration
+	MaxGroups     int  // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
+	MissHits      bool // judged queries that a run never answered count as misses
+	Conflict      Conflict
 
 	Negative     string // few-shot: the label that is no relation
 	ZeroDivision metric.ZeroDivision
 	Level        metric.Level // agreement
 	Order        []string     // agreement: the values from low to high
+	// Panel is the judges whose strict majority decides a judged unit; Check sorts it,
+	// for their order says nothing. Empty: nothing is decided.
+	Panel []string
+	// Reviews lets reviews that come from the same process through to the output.
+	// Otherwise they are counted and go no further.
+	Reviews bool
 
 	Confidence float64  // of intervals; 0: .95
 	Intervals  []string // methods; none: those that fit the metric
@@ -39,6 +48,20 @@ type Aggregation struct {
 
 	// Partials makes aggregate emit the state of its cells for merge, not results.
 	Partials bool
+	// Partition of Partitions is the part of the input that is read here, where
+	// partials of several processes meet; Partitions 0: the runner knows.
+	Partition, Partitions int32
+	// Expect is what the scores will be, if that is known beforehand: then groups in
+	// which nothing is scored yet are published too.
+	Expect *Expectation
+}
+
+// Expectation is the family of scores, retrieval, fewshot or agreement, and their
+// measures (retrieval only).
+type Expectation struct {
+	Family   string
+	Measures []string
+	Settings *evalstream.Settings
 }
 
 // OtherGroup is the value of every field of the group that small groups are folded into.
@@ -82,6 +105,10 @@ func (a *Aggregation) Check() error {
 			}
 		}
 	}
+	if err := metric.Panel(a.Panel).Check(); err != nil {
+		return err
+	}
+	a.Panel = slices.Sorted(slices.Values(a.Panel))
 	if a.Confidence == 0 {
 		a.Confidence = .95
 	}

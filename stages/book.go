@@ -19,6 +19,7 @@ type book struct {
 	watermark evalstream.Time
 	judged    int64
 	ended     bool // the final results are out
+	scored    bool // a scored unit has come, or the family was known beforehand
 	positions bool // some units are positions, which gold cannot wait for
 
 	mu        sync.Mutex // family and settings are set by whichever worker sees them first
@@ -28,6 +29,10 @@ type book struct {
 	settings  *evalstream.Settings
 	mixed     error
 	relations dictionary
+	ballots   dictionary // texts of metric.Ballots
+
+	parsed    []*metric.Ballots    // by number in ballots; the reader's
+	withPanel *evalstream.Settings // the reader's
 }
 
 // layout is the fields that cells are kept by. Groupings that differ in the relation
@@ -66,6 +71,7 @@ type cellKey struct {
 type told struct {
 	closed   bool
 	revision int64
+	said     map[string]*evalstream.Result // judging: what was published, by key, as withdrawn
 }
 
 func newBook(a Aggregation) *book {
@@ -105,7 +111,9 @@ func familyOf(name string) int {
 	return slices.Index(names[:], name)
 }
 
-func familyNames() [families]string { return [families]string{"retrieval", "fewshot", "agreement"} }
+func familyNames() [families]string {
+	return [families]string{"retrieval", "fewshot", "agreement", "judging"}
+}
 
 // begin sets the family at the first scored unit and checks every other against it.
 func (b *book) begin(family int, names []string, settings *evalstream.Settings) *evalstream.Fault {
@@ -129,12 +137,24 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 	}
 	if settings != nil && b.settings != nil && settings.Digest != b.settings.Digest {
 		if b.mixed == nil {
-			b.mixed = evalstream.NotComparable("settings %s (%s) and %s (%s) in one aggregation; score everything with the same options", b.settings.Digest, b.settings.Text, settings.Digest, settings.Text)
+			b.mixed = evalstream.NotComparable("settings %s and %s in one aggregation; score everything with the same options", b.settings, settings)
 		}
 		return nil
 	}
 	if !slices.Equal(b.names, names) {
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/values", Reason: fmt.Sprintf("want measures %v, got %v", b.names, names)}
+	}
+	return nil
+}
+
+// expect takes in what the scores will be.
+func (b *book) expect(e *Expectation) error {
+	if e == nil {
+		return nil
+	}
+	b.scored = true
+	if f := b.begin(familyOf(e.Family), e.Measures, e.Settings); f != nil {
+		return f
 	}
 	return nil
 }

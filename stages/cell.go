@@ -20,6 +20,8 @@ type cell struct {
 	sums      []evalstream.Nano // retrieval: one a measure
 	relations []metric.PRF      // few-shot: by relation number
 	patterns  metric.Histogram  // agreement
+	few       []int64           // judging: units by number of their ballots, up to fewBallots
+	ballots   map[uint32]int64  // and from there on
 }
 
 // empty says that nothing is in the cell.
@@ -93,6 +95,7 @@ func (c *cell) merge(o *cell, sign int64) {
 			q.Correct += sign * p.Correct
 		}
 	}
+	o.allBallots(func(id uint32, units int64) { c.vote(id, sign*units) })
 	if sign > 0 {
 		c.patterns.Merge(&o.patterns)
 	} else {
@@ -118,6 +121,10 @@ func (b *book) pack(c *cell) evalstream.Cell {
 		for pattern, units := range c.patterns.All() {
 			out.Counts = append(out.Counts, evalstream.Count{Name: pattern, N: []int64{units}})
 		}
+	case judging:
+		c.allBallots(func(id uint32, units int64) {
+			out.Counts = append(out.Counts, evalstream.Count{Name: b.ballots.name(id), N: []int64{units}})
+		})
 	}
 	slices.SortFunc(out.Counts, func(x, y evalstream.Count) int { return compareText(x.Name, y.Name) })
 	return out
@@ -138,8 +145,13 @@ func (b *book) unpack(in *evalstream.Cell) (*cell, error) {
 			*c.relation(b.relations.id([]byte(row.Name), nil)) = metric.PRF{Guessed: row.N[0], Gold: row.N[1], Correct: row.N[2]}
 		case b.family == agreement && len(row.N) == 1:
 			c.patterns.AddPattern(row.Name, row.N[0])
+		case b.family == judging && len(row.N) == 1:
+			if _, err := metric.ParseBallots(row.Name); err != nil {
+				return nil, fmt.Errorf("accumulator: %w", err)
+			}
+			c.vote(b.ballots.id([]byte(row.Name), nil), row.N[0])
 		default:
-			return nil, fmt.Errorf("accumulator: row %q has %d numbers, want 3 (few-shot) or 1 (agreement)", row.Name, len(row.N))
+			return nil, fmt.Errorf("accumulator: row %q has %d numbers, want 3 (few-shot) or 1 (agreement, judging)", row.Name, len(row.N))
 		}
 	}
 	return c, nil

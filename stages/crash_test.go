@@ -96,6 +96,7 @@ func (s *shelves) Commit(p int32, changes []evalstream.StepChanges, cp *evalstre
 // kept is a run of a pipeline: what it published at the end, and what it counted.
 type outcome struct {
 	Final   []evalstream.Result
+	Reviews map[string]evalstream.Review
 	Summary evalstream.Summary
 	Rejects []string
 }
@@ -142,6 +143,7 @@ type trial struct {
 func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Record, s trial) (o outcome, crashes int) {
 	t.Helper()
 	rejects := new(rejectLines)
+	out := new(results) // reviews are an output of score: those of all runs count
 	for {
 		a := s.by
 		var score func() (evalstream.Stage, error)
@@ -149,12 +151,12 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		if s.gold != nil {
 			score, err = stages.NewScoreFrozen(stages.Scoring{}, s.gold())
 		} else {
-			score, err = stages.NewScore(stages.OpenScoring{Horizon: s.horizon})
+			score, err = stages.NewScore(stages.OpenScoring{Horizon: s.horizon, MaxOutOfOrder: s.disorder, Panel: a.Panel})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Every.Records, a.Partials, a.Horizon = s.every, s.partitions > 1, s.horizon
+		a.Every.Records, a.Partials, a.Horizon, a.MaxOutOfOrder, a.Reviews = s.every, s.partitions > 1, s.horizon, s.disorder, true
 		aggregate, err := stages.NewAggregate(a)
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +173,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := new(results)
+		out.all = nil
 		job := evalstream.Job{
 			Pipeline: p, Source: newScatter(rng, recs, s.partitions, 0), Sink: out, Workers: s.workers, Partitions: int32(s.partitions),
 			MaxOutOfOrder: s.disorder, StateMemory: s.memory, CommitBytes: 1 + rng.Int64N(20_000),
@@ -194,7 +196,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 			t.Errorf("records vanished: %+v", bad)
 		}
 		sum.Tallies = slices.DeleteFunc(sum.Tallies, func(t evalstream.Tally) bool { return t.Step == "merge" })
-		return outcome{Final: lastOf(out.final()), Summary: sum, Rejects: rejects.lines}, crashes
+		return outcome{Final: lastOf(out.final()), Reviews: out.reviews, Summary: sum, Rejects: rejects.lines}, crashes
 	}
 }
 
@@ -210,6 +212,7 @@ func TestCrash(t *testing.T) {
 		{"retrieval", retrievalRecords, stages.Aggregation{By: [][]string{{"run"}, {"run", "ticker"}, {}}, Windows: windows(t, "all", "1h", "1h/15m")}},
 		{"fewshot", fewshotRecords, stages.Aggregation{By: [][]string{{"run"}, {"run", "relation"}, {"seed"}}, Windows: windows(t, "all"), Negative: "no_relation"}},
 		{"positions", positionRecords, stages.Aggregation{By: [][]string{{"run"}, {"relation"}}, Windows: windows(t, "all", "2h"), Negative: "no_relation"}},
+		{"verdicts", verdictRecords, stages.Aggregation{By: [][]string{{"mode"}, {"ticker"}}, Windows: windows(t, "all", "2h"), Panel: []string{"c", "a", "b"}, Intervals: []string{"wilson"}}},
 		{"ratings", ratingRecords, stages.Aggregation{By: [][]string{{}, {"mode"}}, Windows: windows(t, "all", "1h"), Level: metric.OrdinalLevel, Bootstrap: 20}},
 	}
 	total := 0
@@ -220,7 +223,9 @@ func TestCrash(t *testing.T) {
 					rng := rand.New(rand.NewPCG(seed, 3))
 					recs := f.make(rng, 600)
 					if horizon > 0 {
-						slices.SortStableFunc(recs, func(a, b evalstream.Record) int { return int(a.Time/evalstream.Time(10*time.Minute) - b.Time/evalstream.Time(10*time.Minute)) })
+						slices.SortStableFunc(recs, func(a, b evalstream.Record) int {
+							return int(a.Time/evalstream.Time(10*time.Minute) - b.Time/evalstream.Time(10*time.Minute))
+						})
 					}
 					s := trial{partitions: 1, workers: 1, by: f.a, horizon: horizon, disorder: 5 * time.Minute, every: 50}
 					want, _ := survive(t, rng, nil, recs, s)

@@ -65,13 +65,26 @@ func (s *scatter) Read(_ context.Context, b *evalstream.Block) error {
 	return nil
 }
 
-// results keeps the results that a job publishes.
-type results struct{ all []evalstream.Result }
+// results keeps the results that a job publishes, and the last review of each unit.
+type results struct {
+	all     []evalstream.Result
+	reviews map[string]evalstream.Review
+}
 
 func (s *results) Write(_ context.Context, recs []evalstream.Record) error {
 	for _, r := range recs {
 		if b, ok := r.Body.(*evalstream.Result); ok {
 			s.all = append(s.all, *b)
+		}
+		if b, ok := r.Body.(*evalstream.Review); ok {
+			if s.reviews == nil {
+				s.reviews = map[string]evalstream.Review{}
+			}
+			key, kept := string(b.AppendKey(nil)), *b
+			kept.Verdicts = slices.Clone(b.Verdicts)
+			if s.reviews[key] = kept; b.Withdrawn {
+				delete(s.reviews, key)
+			}
 		}
 	}
 	return nil
@@ -103,6 +116,12 @@ type setup struct {
 // evaluate runs score and aggregate (and merge, if there are several partitions).
 func evaluate(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []evalstream.Record, s setup) []evalstream.Result {
 	t.Helper()
+	return publish(t, rng, a, recs, s).final()
+}
+
+// publish is evaluate with all that comes out.
+func publish(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []evalstream.Record, s setup) *results {
+	t.Helper()
 	must := func(f func() (evalstream.Stage, error), err error) func() (evalstream.Stage, error) {
 		t.Helper()
 		if err != nil {
@@ -114,10 +133,10 @@ func evaluate(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []evalstr
 	if s.gold != nil {
 		score = must(stages.NewScoreFrozen(stages.Scoring{}, s.gold))
 	} else {
-		score = must(stages.NewScore(stages.OpenScoring{}))
+		score = must(stages.NewScore(stages.OpenScoring{Panel: a.Panel}))
 	}
 	a.Every.Records = s.every
-	a.Partials = s.partitions > 1
+	a.Partials, a.Reviews = s.partitions > 1, true
 	steps := []evalstream.Step{{Name: "score", New: score}, {Name: "aggregate", New: must(stages.NewAggregate(a))}}
 	if a.Partials {
 		steps = append(steps, evalstream.Step{Name: "merge", New: must(stages.NewMerge(a)), Gather: true})
@@ -138,7 +157,7 @@ func evaluate(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []evalstr
 	if sum.Rejects > 0 {
 		t.Errorf("rejects: %v", sum.ByClass)
 	}
-	return out.final()
+	return out
 }
 
 // interleave shuffles records across slots and keeps the order within each.
@@ -249,6 +268,36 @@ func ratingRecords(rng *rand.Rand, n int) []evalstream.Record {
 	return recs
 }
 
+// verdictRecords are verdicts of a panel, of others and of people, with repeats,
+// corrections, missing ones, both orders and several prompt versions.
+func verdictRecords(rng *rand.Rand, n int) []evalstream.Record {
+	judges := []string{"a", "b", "c", "d", "other", "human"}
+	dimensions := []string{"faithfulness", "comprehensiveness", "preference"}
+	var recs []evalstream.Record
+	for len(recs) < n {
+		v := &evalstream.Verdict{
+			SpanID: fmt.Sprintf("s%d", rng.IntN(n/40)), TripleID: fmt.Sprint(rng.IntN(2)), Mode: fmt.Sprintf("m%d", rng.IntN(2)),
+			Dimension: dimensions[rng.IntN(3)], Judge: judges[rng.IntN(6)], Swap: rng.IntN(4) == 0, Revision: int64(rng.IntN(3)),
+		}
+		if v.Judge != "human" {
+			v.PromptVersion = []string{"", "v1", "v1", "v1", "v1", "v2"}[rng.IntN(6)]
+		}
+		switch {
+		case rng.IntN(6) == 0:
+			v.Reason = []string{"timeout", "refused", ""}[rng.IntN(3)]
+		case v.Dimension == "comprehensiveness":
+			v.Value = []string{`"good"`, `"partial"`, `"poor"`}[rng.IntN(3)]
+		default:
+			v.Value = fmt.Sprint(min(1, rng.IntN(4)))
+		}
+		if rng.IntN(3) == 0 {
+			v.Slices = []evalstream.Slice{{Name: "ticker", Value: literal(fmt.Sprintf("T%d", rng.IntN(3)))}}
+		}
+		recs = append(recs, evalstream.Record{Time: at(rng), Body: v})
+	}
+	return recs
+}
+
 func windows(t *testing.T, names ...string) []stages.Window {
 	t.Helper()
 	var ws []stages.Window
@@ -275,19 +324,27 @@ func TestOneDataflow(t *testing.T) {
 		{"fewshot", fewshotRecords, stages.Aggregation{By: [][]string{{"run"}, {"run", "relation"}, {"seed"}}, Windows: windows(t, "all", "2h"), Negative: "no_relation"}},
 		{"fewshot over seeds", fewshotRecords, stages.Aggregation{By: [][]string{{"run"}, {"relation"}}, Over: "seed", Negative: "no_relation"}},
 		{"ratings", ratingRecords, stages.Aggregation{By: [][]string{{}, {"mode"}}, Windows: windows(t, "all", "1h"), Level: metric.OrdinalLevel, Bootstrap: 50}},
+		{"verdicts", verdictRecords, stages.Aggregation{By: [][]string{{"mode"}, {"ticker"}}, Windows: windows(t, "all", "2h"), Panel: []string{"c", "a", "b"}, Intervals: []string{"wilson"}}},
+		{"verdicts of an even panel", verdictRecords, stages.Aggregation{By: [][]string{{"run"}, {"prompt_version"}}, Intervals: []string{"poisson_bootstrap"}, Panel: []string{"a", "b", "c", "human"}, Bootstrap: 20, MaxGroups: 1}},
+		{"verdicts without a panel", verdictRecords, stages.Aggregation{By: [][]string{{}, {"dimension"}}, Bootstrap: 20}},
 	}
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
 			for seed := range uint64(6) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				recs := f.make(rng, 1000)
-				want := evaluate(t, rng, f.a, recs, setup{workers: 1, partitions: 1})
+				first := publish(t, rng, f.a, recs, setup{workers: 1, partitions: 1})
+				want := first.final()
 				if len(want) < 4 {
 					t.Fatalf("seed %d: only %d results", seed, len(want))
 				}
 				for range 4 {
 					s := setup{workers: 1 + rng.IntN(4), partitions: 1 + rng.IntN(4), again: rng.IntN(6), every: int64(rng.IntN(3) * 97)}
-					got := evaluate(t, rng, f.a, repeat(rng, interleave(rng, recs)), s)
+					again := publish(t, rng, f.a, repeat(rng, interleave(rng, recs)), s)
+					if diff := cmp.Diff(first.reviews, again.reviews); diff != "" {
+						t.Fatalf("seed %d, %+v: reviews -want +got\n%s", seed, s, diff)
+					}
+					got := again.final()
 					if !reflect.DeepEqual(want, got) {
 						t.Fatalf("seed %d, %+v: -want +got\n%s", seed, s, cmp.Diff(want, got))
 					}

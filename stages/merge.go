@@ -17,7 +17,8 @@ func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		return &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}, nil
+		m := &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}
+		return m, m.expect(a.Expect)
 	}, nil
 }
 
@@ -30,6 +31,8 @@ type merge struct {
 	received int64
 	replaced int64
 	rejected int64
+	others   int64 // records that are no partials
+	reviews  int64 // passed over
 	key      []byte
 }
 
@@ -41,9 +44,17 @@ func (m *merge) Every() evalstream.Every { return m.options.Every }
 
 // Process takes partials; the last of each key stands.
 func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	if m.options.Reviews {
+		passReviews(in, out)
+	}
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
+		if _, review := in[i].Body.(*evalstream.Review); review {
+			m.reviews++
+			continue
+		}
 		if !ok {
+			m.others++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
 		}
@@ -107,6 +118,7 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		total.merge(old, -1)
 	}
 	total.merge(c, 1)
+	m.scored = m.scored || c.n > 0
 	m.last[string(m.key)] = c
 	return nil
 }
@@ -149,8 +161,9 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
-	if m.received == 0 {
-		return nil
-	}
-	return []evalstream.Tally{{Kind: "partial", Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected}}
+	return kinds([]evalstream.Tally{
+		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.reviews, Passed: m.reviews},
+		{Received: m.others, Rejected: m.others},
+	}, "partial", "review", otherKinds)
 }

@@ -57,6 +57,7 @@ const (
 // Keep begins to note what changes.
 func (o *openScore) Keep(s evalstream.Shelf) {
 	o.kept = &openKept{shelf: s, gone: map[string]*openUnit{}}
+	o.judges.kept = &judgedKept{shelf: s, gone: map[string]bool{}}
 }
 
 // Load takes one entry back.
@@ -70,6 +71,8 @@ func (o *openScore) Load(key, val []byte) error {
 		return o.readHeader(val)
 	case openByTime:
 		return nil
+	case judgedUnits:
+		return o.judges.load(key, val)
 	case openUnits:
 		name := string(key[1:])
 		k.ledger.put(sumOf(key, val))
@@ -86,10 +89,14 @@ func (o *openScore) Load(key, val []byte) error {
 // Loaded compares the entries with the header.
 func (o *openScore) Loaded() error {
 	k := o.kept
-	if !k.loaded && k.ledger.entries == 0 {
+	v := o.judges.kept
+	if !k.loaded && k.ledger.entries == 0 && v.ledger.entries == 0 {
 		return nil
 	}
-	return k.ledger.check("units", k.saved)
+	if err := k.ledger.check("units", k.saved); err != nil {
+		return err
+	}
+	return v.ledger.check("units of verdicts", v.saved)
 }
 
 // add holds a unit that is on the shelf, and lets go of others if memory is short.
@@ -187,6 +194,9 @@ func (o *openScore) Save(out *evalstream.Out) error {
 	}
 	clear(k.dirty)
 	k.dirty = k.dirty[:0]
+	if err := o.judges.save(out); err != nil {
+		return err
+	}
 	out.Put([]byte{openHeader}, o.header())
 	return nil
 }
@@ -215,6 +225,7 @@ func byTime(t evalstream.Time, name string) []byte {
 func (o *openScore) Saved() error {
 	clear(o.kept.gone)
 	o.kept.turn(o)
+	o.judges.wasSaved()
 	return nil
 }
 
@@ -341,7 +352,7 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 		k.ended, k.here = true, k.inMemory(o)
 	}
 	k.over = true
-	return k.each(o, k.here, k.from, func(u *openUnit) bool {
+	err := k.each(o, k.here, k.from, func(u *openUnit) bool {
 		if len(out.Records) >= waitingAtOnce {
 			k.from, k.over = u.shelved.name, false
 			return false
@@ -355,6 +366,10 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 		}
 		return true
 	})
+	if err != nil || !k.over {
+		return err
+	}
+	return o.judges.finish(out)
 }
 
 // keptUnit is unit with a store.
@@ -369,16 +384,16 @@ func (o *openScore) keptUnit(id []byte) *openUnit {
 }
 
 // forgetKept ends the units that were seen last before limit.
-func (o *openScore) forgetKept(limit evalstream.Time, out *evalstream.Out) error {
+func (o *openScore) forgetKept(limit evalstream.Time, out *evalstream.Out) {
 	us, err := o.kept.expired(o, limit)
 	if err != nil {
-		return err
+		o.kept.failed = err
+		return
 	}
 	for _, u := range us {
 		o.forget(u.shelved.name, u, out)
 		o.kept.drop(o, u)
 	}
-	return nil
 }
 
 // heldKept adds what is held to the tallies. What the shelf cannot give is missing in
@@ -401,19 +416,20 @@ func (o *openScore) heldKept(ts [inputs]evalstream.Tally) [inputs]evalstream.Tal
 func (o *openScore) header() []byte {
 	b := []byte{openVersion}
 	b = appendText(appendFlag(b, o.hasSource), o.source)
-	b = binary.AppendVarint(b, int64(o.watermark))
+	b = binary.AppendVarint(binary.AppendVarint(b, int64(o.horizon.newest)), int64(o.horizon.swept))
 	b = binary.AppendUvarint(b, uint64(len(o.tallies)))
 	for i := range o.tallies {
 		b = appendTally(b, &o.tallies[i])
 	}
-	return o.kept.ledger.append(b)
+	b = appendTally(b, &o.judges.tally)
+	return o.judges.kept.ledger.append(o.kept.ledger.append(b))
 }
 
 func (o *openScore) readHeader(val []byte) error {
 	e := &entry{data: val}
 	e.version(openVersion)
 	o.hasSource, o.source = e.flag(), e.text()
-	o.watermark = evalstream.Time(e.varint())
+	o.horizon.newest, o.horizon.swept = evalstream.Time(e.varint()), evalstream.Time(e.varint())
 	n := e.count()
 	if e.err == nil && n != len(o.tallies) {
 		return fmt.Errorf("want %d kinds of records, got %d", len(o.tallies), n)
@@ -421,7 +437,9 @@ func (o *openScore) readHeader(val []byte) error {
 	for i := range n {
 		e.tally(&o.tallies[i])
 	}
+	e.tally(&o.judges.tally)
 	o.kept.saved.read(e)
+	o.judges.kept.saved.read(e)
 	o.kept.loaded = true
 	return e.end()
 }

@@ -25,8 +25,8 @@ type ParseOptions struct {
 
 // Declare adds --as and --map.
 func (o *ParseOptions) Declare(fs *flag.FlagSet) {
-	fs.StringVar(&o.As, "as", o.As, "`KIND` of every line: run, qrel, prediction, rating, score, partial (default: each line's own \"kind\")")
-	fs.Func("map", "`FIELD=/json/pointer`: take a field from elsewhere in the line, as in query_id=/qid; may repeat", func(s string) error {
+	fs.StringVar(&o.As, "as", o.As, "`KIND` of every line: run, qrel, prediction, rating, verdict, score or partial (default: each line says its own \"kind\")")
+	fs.Func("map", "read a field from elsewhere in the line, `FIELD=/json/pointer`, as in query_id=/qid or top.id=/doc (in each entry of the list); may repeat", func(s string) error {
 		o.Map = append(o.Map, s)
 		return nil
 	})
@@ -39,23 +39,41 @@ type ScoreOptions struct {
 	Ties     string
 	Level    int
 	Source   string
+	Panel    []string
 }
 
 // Declare adds the flags.
 func (o *ScoreOptions) Declare(fs *flag.FlagSet) {
-	fs.StringVar(&o.Gold, "gold", o.Gold, "`EDGE` of gold that is read whole before the first record (default: gold comes with the stream; \"inline\": each prediction carries its own)")
+	fs.StringVar(&o.Gold, "gold", o.Gold, "`FILE` of gold that is read whole before the first record, or inline: each prediction carries its own (default: gold comes with the stream, before or after its predictions)")
 	o.DeclareMeasures(fs)
+	declarePanel(fs, &o.Panel, "`JUDGES` between commas who must give a verdict: units that lack one, or whose judges differ, are for review (default: whoever was heard)")
+}
+
+// declarePanel adds --panel, which may repeat.
+func declarePanel(fs *flag.FlagSet, panel *[]string, doc string) {
+	fs.Func("panel", doc, func(s string) error {
+		*panel = append(*panel, splitJudges(s)...)
+		return metric.Panel(*panel).Check()
+	})
+}
+
+func splitJudges(s string) []string {
+	judges := strings.Split(s, ",")
+	for i := range judges {
+		judges[i] = strings.TrimSpace(judges[i])
+	}
+	return judges
 }
 
 // DeclareMeasures adds the flags other than --gold.
 func (o *ScoreOptions) DeclareMeasures(fs *flag.FlagSet) {
-	fs.Func("measure", "retrieval `MEASURE` such as success@1, recall@10, mrr, ndcg@10, map; may repeat (default: "+strings.Join(DefaultMeasures(), ", ")+")", func(s string) error {
+	fs.Func("measure", "`MEASURE` of ranked lists, such as success@1, mrr@10, map; may repeat (default: "+strings.Join(DefaultMeasures(), ", ")+")", func(s string) error {
 		o.Measures = append(o.Measures, s)
 		return nil
 	})
-	fs.StringVar(&o.Ties, "ties", "trec", "order of equal scores: `POLICY` trec, rank, worst, best or expected")
+	fs.StringVar(&o.Ties, "ties", "trec", "order of equal scores in a list: `POLICY` trec (id, descending), rank (as given), worst, best or expected (mean of all orders)")
 	fs.IntVar(&o.Level, "level-relevant", 1, "least `GRADE` that is relevant")
-	fs.StringVar(&o.Source, "source", "", "the one qrel `SOURCE` to read, such as human (default: all gold must have one source)")
+	fs.StringVar(&o.Source, "source", "", "read judgments of this `SOURCE` only, such as human (default: all must have one source)")
 }
 
 // Scoring reads the options.
@@ -92,8 +110,11 @@ type AggregateOptions struct {
 	Missing      string
 	Negative     string
 	ZeroDivision string
+	Partition    string // I/N
 	Level        string
 	Order        string
+	Panel        []string
+	Reviews      bool
 }
 
 // Declare adds the flags.
@@ -102,11 +123,19 @@ func (o *AggregateOptions) Declare(fs *flag.FlagSet) {
 	fs.StringVar(&o.Missing, "missing", "skip", "judged queries that a run never answered: `POLICY` skip (leave them out) or miss (count them as misses)")
 	o.DeclareLabels(fs)
 	o.DeclareLevel(fs)
+	fs.StringVar(&o.Partition, "partition", "", "this is part `I/N` of the input, I from 0: write partials, which merge puts together")
+	o.DeclarePanel(fs)
+	fs.BoolVar(&o.Reviews, "reviews", false, "let the reviews that score asks for through, beside the results")
+}
+
+// DeclarePanel adds --panel.
+func (o *AggregateOptions) DeclarePanel(fs *flag.FlagSet) {
+	declarePanel(fs, &o.Panel, "`JUDGES` between commas whose strict majority decides a unit; other judges are counted off_panel (default: nothing is decided)")
 }
 
 // DeclareGroups adds --by, --window, --over, --every and --max-groups.
 func (o *AggregateOptions) DeclareGroups(fs *flag.FlagSet) {
-	fs.Func("by", "`FIELDS` of a grouping, between commas, such as run,ticker; \"\" pools everything; may repeat (default: run)", func(s string) error {
+	fs.Func("by", "one grouping, as `FIELDS` between commas, such as run,ticker; \"\" pools everything; may repeat (default: run; ratings: everything)", func(s string) error {
 		o.By = append(o.By, s)
 		return nil
 	})
@@ -115,26 +144,30 @@ func (o *AggregateOptions) DeclareGroups(fs *flag.FlagSet) {
 		o.Windows = append(o.Windows, s)
 		return err
 	})
-	fs.StringVar(&o.Over, "over", "", "publish mean and deviation over the groups that differ in this `FIELD`, such as seed")
-	fs.StringVar(&o.Every, "every", o.Every, "publish after each `N` records, or each duration such as 1s (default: at the end)")
-	fs.IntVar(&o.MaxGroups, "max-groups", 10000, "groups of one grouping and window beyond `N` are published together as __other__; 0: no limit")
+	fs.StringVar(&o.Over, "over", "", "publish the mean and the standard deviation over the values of `FIELD`, such as seed")
+	standby := " (default: at the end only)"
+	if o.Every != "" {
+		standby = ""
+	}
+	fs.StringVar(&o.Every, "every", o.Every, "publish after each `N` records that come in, or after each time span such as 1s, and at the end"+standby)
+	fs.IntVar(&o.MaxGroups, "max-groups", 10000, "publish the `N` largest groups of a grouping and window, and the others together as __other__; 0: no limit")
 }
 
 // DeclareLabels adds the flags of few-shot scores.
 func (o *AggregateOptions) DeclareLabels(fs *flag.FlagSet) {
-	fs.StringVar(&o.Negative, "negative", "no_relation", "the `LABEL` that is no relation (NOTA)")
-	fs.StringVar(&o.ZeroDivision, "zero-division", "one", "precision where nothing was guessed: `VALUE` one (as TACRED's scorer), zero or null")
+	fs.StringVar(&o.Negative, "negative", "no_relation", "few-shot: the `LABEL` that means none of the above (NOTA)")
+	fs.StringVar(&o.ZeroDivision, "zero-division", "one", "few-shot: precision where nothing was guessed, `VALUE` one (as TACRED's scorer), zero or null")
 }
 
 // DeclareLevel adds the flags of agreement.
 func (o *AggregateOptions) DeclareLevel(fs *flag.FlagSet) {
-	fs.StringVar(&o.Level, "level", o.Level, "`LEVEL` of measurement: nominal, ordinal, interval or ratio")
-	fs.StringVar(&o.Order, "order", "", "ordinal `VALUES` from low to high, between commas (default: numeric)")
+	fs.StringVar(&o.Level, "level", o.Level, "ratings: `LEVEL` of measurement, nominal, ordinal, interval or ratio")
+	fs.StringVar(&o.Order, "order", "", "ratings: ordinal `VALUES` from low to high, between commas (default: numeric order)")
 }
 
 // Aggregation reads the options.
 func (o *AggregateOptions) Aggregation() (Aggregation, error) {
-	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative}
+	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative, Panel: o.Panel, Reviews: o.Reviews}
 	for _, by := range o.By {
 		var fields []string
 		if by != "" {
@@ -168,6 +201,12 @@ func (o *AggregateOptions) Aggregation() (Aggregation, error) {
 	}
 	if a.Level, err = metric.ParseLevel(cmpOr(o.Level, "nominal")); err != nil {
 		return a, err
+	}
+	if o.Partition != "" {
+		if _, err := fmt.Sscanf(o.Partition, "%d/%d", &a.Partition, &a.Partitions); err != nil || a.Partition < 0 || a.Partition >= a.Partitions {
+			return a, fmt.Errorf("partition: want I/N with I from 0 to N-1, as in 0/2, got %q", o.Partition)
+		}
+		a.Partials = true
 	}
 	if o.Order != "" {
 		a.Order = strings.Split(o.Order, ",")

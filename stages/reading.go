@@ -21,11 +21,16 @@ type view struct {
 	window evalstream.Window
 	sum    cell
 	units  int64 // all statuses, to rank groups by
+
+	touched bool // since it was last due
 }
 
 // publish emits results: of the windows that were touched or have closed since the
 // last call, or of all, as final.
 func (b *book) publish(out *evalstream.Out, final bool) error {
+	if !b.scored {
+		return nil // nobody knows yet what the metrics are
+	}
 	var results []*evalstream.Result
 	for i := range b.sheets {
 		s := &b.sheets[i]
@@ -120,7 +125,7 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 			}
 		}
 	}
-	return b.fold(s, r, due), withdrawn
+	return b.fold(s, r, due, withdrawn)
 }
 
 // viewOf adds up the cells of one window. Most windows are one cell.
@@ -130,10 +135,11 @@ func viewOf(s *sheet, r *reader, group uint32, pane int64) view {
 		for k := range n {
 			if c := s.cells[cellKey{group, pane + k}]; c != nil {
 				v.sum.merge(c, 1)
+				v.touched = v.touched || c.dirty
 			}
 		}
 	} else if c := s.cells[cellKey{group, pane}]; c != nil {
-		v.sum = *c
+		v.sum, v.touched = *c, c.dirty
 	}
 	v.units = v.sum.n + v.sum.pending + v.sum.unjudged + v.sum.expired
 	return v
@@ -145,15 +151,15 @@ func (b *book) folds(s *sheet) bool {
 }
 
 // fold puts the smallest groups of each window together: by units, then by values,
-// so it does not depend on the order in which they came.
-func (b *book) fold(s *sheet, r *reader, views []view) []view {
+// so it does not depend on the order in which they came. A group that was published
+// on its own before is withdrawn.
+func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []view) {
 	if !b.folds(s) {
-		return views
+		return views, withdrawn
 	}
 	slices.SortFunc(views, func(x, y view) int {
 		return cmp.Or(cmp.Compare(x.pane, y.pane), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
 	})
-	var kept []view
 	for from := 0; from < len(views); {
 		to := from
 		for to < len(views) && views[to].pane == views[from].pane {
@@ -165,12 +171,13 @@ func (b *book) fold(s *sheet, r *reader, views []view) []view {
 			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
 			for i := from + n; i < to; i++ {
 				rest.sum.merge(&views[i].sum, 1)
+				rest.touched = rest.touched || views[i].touched
 			}
 			kept = append(kept, rest)
 		}
 		from = to
 	}
-	return kept
+	return kept, withdrawn
 }
 
 // by is the view's group as it is published.
@@ -187,6 +194,9 @@ func (b *book) by(v *view) []evalstream.Slice {
 			f++
 		}
 		by = append(by, evalstream.Slice{Name: name, Value: value})
+	}
+	if b.family == judging && len(by) == 1 && by[0].Name == "run" {
+		by[0].Name = "mode" // whose work is judged
 	}
 	if b.family == agreement && len(by) == 1 && by[0] == (evalstream.Slice{Name: "run"}) {
 		return nil // ratings have no run: the default grouping pools them
@@ -219,6 +229,9 @@ func (b *book) read(dst []*evalstream.Result, views []view, final bool) ([]*eval
 			return dst, err
 		}
 		b.finish(dst[from:], v, final)
+		if b.family == judging {
+			dst = b.gone(dst, v, dst[from:])
+		}
 	}
 	return dst, nil
 }
@@ -232,7 +245,7 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 		t = new(told)
 		r.told[key] = t
 	}
-	if t.closed {
+	if t.closed && v.touched {
 		t.revision++
 	}
 	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
@@ -250,6 +263,9 @@ func (b *book) withdraw(dst []*evalstream.Result, views []view) []*evalstream.Re
 	for i := range views {
 		v := &views[i]
 		from := len(dst)
+		if b.family == judging {
+			dst = b.gone(dst, v, nil)
+		}
 		dst, _ = b.readView(dst, v, b.by(v))
 		for _, r := range dst[from:] {
 			r.Undefined = "withdrawn"
@@ -271,6 +287,8 @@ func (b *book) readView(dst []*evalstream.Result, v *view, by []evalstream.Slice
 		return b.readLabels(dst, base, v), nil
 	case agreement:
 		return b.readAgreement(dst, base, v)
+	case judging:
+		return b.readJudging(dst, base, v)
 	}
 	return b.readMeans(dst, base, v), nil
 }
@@ -279,6 +297,8 @@ func (b *book) readView(dst []*evalstream.Result, v *view, by []evalstream.Slice
 func (b *book) missing(v *view) (n int64, unknown string) {
 	g := v.reader.grouping
 	switch {
+	case b.family == judging:
+		return 0, noPanel
 	case b.family == agreement:
 		return 0, "ratings have no gold to be missing from"
 	case !g.runOnly() || v.other:
@@ -294,7 +314,7 @@ func (b *book) missing(v *view) (n int64, unknown string) {
 // missingOf is the number of judged units that are not in the view, 0 where that is
 // not what the view is about.
 func (b *book) missingOf(v *view) int64 {
-	if b.family == agreement || b.positions || v.other || !v.sheet.window.All || !v.reader.grouping.runOnly() {
+	if b.family >= agreement || b.positions || v.other || !v.sheet.window.All || !v.reader.grouping.runOnly() {
 		return 0
 	}
 	return b.judged - v.sum.n
@@ -429,14 +449,21 @@ func (b *book) readPRF(dst []*evalstream.Result, base evalstream.Result, c metri
 
 func (b *book) readAgreement(dst []*evalstream.Result, base evalstream.Result, v *view) ([]*evalstream.Result, error) {
 	r := base
-	r.Metric, r.Agreed = "alpha", true
+	r.Metric = "alpha"
 	domain, counts, err := b.agreement(&v.sum)
 	if err != nil {
 		return dst, err
 	}
+	b.alpha(&r, domain, counts)
+	return append(dst, &r), nil
+}
+
+// alpha sets the value of an agreement and its interval.
+func (b *book) alpha(r *evalstream.Result, domain metric.Domain, counts []metric.PatternCount) {
 	a := metric.Alpha(domain, counts)
+	r.Agreed = true
 	r.Units, r.Values = a.Units, a.Values
-	setValue(&r, a.Alpha)
+	setValue(r, a.Alpha)
 	if b.wants("poisson_bootstrap") {
 		boot := metric.PoissonBootstrap(domain, counts, metric.Resampling{Replicas: b.options.Bootstrap, Seed: b.options.Seed, Confidence: b.options.Confidence})
 		if boot.Undefined == "" {
@@ -449,7 +476,6 @@ func (b *book) readAgreement(dst []*evalstream.Result, base evalstream.Result, v
 	} else {
 		r.NoInterval = "no method that was asked for fits this metric"
 	}
-	return append(dst, &r), nil
 }
 
 func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) {
@@ -490,6 +516,7 @@ func (b *book) readOver(dst []*evalstream.Result, views []view, final bool) ([]*
 			} else {
 				m.first.Pending += r.Pending
 				m.first.Unjudged += r.Unjudged
+				m.first.OffPanel += r.OffPanel
 				m.first.Revision = max(m.first.Revision, r.Revision)
 			}
 			if r.Undefined == "" {

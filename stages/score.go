@@ -41,7 +41,7 @@ type frozenScore struct {
 	lookup lookup
 	judged []judgment
 
-	tallies [2]evalstream.Tally // runs, predictions
+	tallies [3]evalstream.Tally // runs, predictions, what is neither
 
 	tracing bool
 	trace   []byte // units that were matched since the last Trace
@@ -58,6 +58,8 @@ func (f *frozenScore) Process(_ context.Context, in []evalstream.Record, out *ev
 		case *evalstream.Prediction:
 			f.prediction(&in[i], b, units[i], out)
 		default:
+			f.tallies[2].Received++
+			f.tallies[2].Rejected++
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run or prediction beside a gold file, got " + b.Kind()})
 		}
 	}
@@ -181,8 +183,11 @@ func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out 
 
 // Tallies accounts for predictions; nothing is replaced, since nothing is kept.
 func (f *frozenScore) Tallies() []evalstream.Tally {
-	return kinds(f.tallies[:], "run", "prediction")
+	return kinds(f.tallies[:], "run", "prediction", otherKinds)
 }
+
+// otherKinds is the row of records that a stage has no use for, each of them a reject.
+const otherKinds = "other"
 
 // kinds names the rows that received anything.
 func kinds(rows []evalstream.Tally, names ...string) []evalstream.Tally {

@@ -66,6 +66,21 @@ func (s *Scoring) retrieval() *evalstream.Settings {
 	return newSettings(text)
 }
 
+// Expect is what scores of these records will be; nil for a kind that does not say.
+func (s *Scoring) Expect(kind string) *Expectation {
+	switch kind {
+	case "run":
+		return &Expectation{Family: familyNames()[retrieval], Measures: s.names(), Settings: s.retrieval()}
+	case "prediction":
+		return &Expectation{Family: familyNames()[fewshot], Settings: newSettings(fewshotSettings)}
+	case "rating":
+		return &Expectation{Family: familyNames()[agreement], Settings: newSettings(agreementSettings)}
+	case "verdict":
+		return &Expectation{Family: familyNames()[judging], Settings: newSettings(judgingSettings)}
+	}
+	return nil
+}
+
 func newSettings(text string) *evalstream.Settings {
 	sum := sha256.Sum256([]byte(text))
 	return &evalstream.Settings{Digest: hex.EncodeToString(sum[:8]), Text: text}

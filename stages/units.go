@@ -158,14 +158,14 @@ func (u *units) judge(row *unitRow, was, is bool) {
 }
 
 // keep rebuilds the state with the slots that f wants; the others are forgotten.
-func (u *units) keep(f func(row *unitRow, s *slot) bool) {
+func (u *units) keep(f func(s *slot) bool) {
 	old := *u
 	*u = units{revised: old.revised, judged: old.judged}
 	for n := range uint32(old.rows.len()) {
 		row := old.rows.at(n)
 		for s := row.first; s != 0; s = old.slots.at(s - 1).next {
 			from := old.slots.at(s - 1)
-			if !f(row, from) {
+			if !f(from) {
 				continue
 			}
 			to, at, _ := u.find(row.hash, from.run)

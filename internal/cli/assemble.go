@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"evalstream"
 	"evalstream/codecs"
@@ -76,7 +77,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {
-				return nil, "", wrapUsage("%w", err)
+				break // that step will say so
 			}
 			plan.AllSlices, plan.Slices = false, slices.DeleteFunc(a.Fields(), func(f string) bool { return f == "run" })
 			plan.NoTime = !a.Timed() && c.horizon == 0
@@ -110,7 +111,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch o.Gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Conflict: conflict}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
 	case inlineGold:
@@ -132,10 +133,16 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Partials = i+1 < len(list) && list[i+1].verb == "merge"
+	agg.Partials = agg.Partials || i+1 < len(list) && list[i+1].verb == "merge"
+	if agg.Expect, err = expected(list[:i]); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
 	if frozenBefore(list[:i]) {
 		// Otherwise score has settled it: what comes here is then no conflict.
 		if agg.Conflict, err = c.conflict(); err != nil {
@@ -158,11 +165,61 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	if agg.Panel, err = panelOf(list[:i+1]); err != nil {
+		return nil, "", err
+	}
 	if err := c.aggregation(&agg); err != nil {
+		return nil, "", wrapUsage("%w", err)
+	}
+	if agg.Expect, err = expected(list[:i]); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
 	f, err := stages.NewMerge(agg)
 	return f, "put the partials of all partitions together", wrapUsage("%w", err)
+}
+
+// expected is what scores will be, where parse says what every line is.
+func expected(before []stage) (*stages.Expectation, error) {
+	var as string
+	for _, st := range before {
+		switch o := st.options.(type) {
+		case *stages.ParseOptions:
+			as = o.As
+		case *stages.ScoreOptions:
+			scoring, err := o.Scoring()
+			if err != nil {
+				return nil, err
+			}
+			return scoring.Expect(as), nil
+		}
+	}
+	return nil, nil //nolint:nilnil // nothing is expected, and nothing is wrong
+}
+
+// panelOf is the panel of the last of the stages; one that names none has that of the
+// stages before it.
+func panelOf(list []stage) ([]string, error) {
+	var panel []string
+	for _, s := range list {
+		var own []string
+		switch o := s.options.(type) {
+		case *stages.ScoreOptions:
+			own = o.Panel
+		case *stages.AggregateOptions:
+			own = o.Panel
+		case *stages.MergeOptions:
+			own = o.Panel
+		}
+		if own == nil {
+			continue
+		}
+		own = slices.Sorted(slices.Values(own))
+		if panel != nil && !slices.Equal(panel, own) {
+			return nil, evalstream.Usagef("panel: want the same judges in every stage, got %s after %s; name them once", strings.Join(own, ","), strings.Join(panel, ","))
+		}
+		panel = own
+	}
+	return panel, nil
 }
 
 func frozenBefore(list []stage) bool {

@@ -38,39 +38,46 @@ func newCommon() *common {
 	return &common{maxLine: file.DefaultMaxLine, onConflict: "replace", stateMemory: 512 << 20}
 }
 
+// flags is the common options as a set of their own.
+func (c *common) flags(name string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	c.declare(fs)
+	return fs
+}
+
 func (c *common) declare(fs *flag.FlagSet) {
-	fs.StringVar(&c.rejects, "rejects", "", "`EDGE` that rejected records go to, with position and reason (default: counted on stderr)")
-	fs.Var(&c.maxRejects, "max-rejects", "more rejects than `N` or P% end with exit code 3 (default 0)")
-	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject")
-	fs.Var(&c.maxLine, "max-line", "longest line, as a `SIZE`; a longer one is one reject")
-	fs.Var(&c.horizon, "horizon", "event time for which units are remembered, as a `DURATION` such as 30d; older records are late (default: for ever)")
+	fs.StringVar(&c.rejects, "rejects", "", "`FILE` for rejected records, as NDJSON with position and reason (default: the first 10 are told on stderr)")
+	fs.Var(&c.maxRejects, "max-rejects", "exit code 3 if more than `N` records, or P% of them, are rejected; all input is read in any case")
+	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject (exit code 3)")
+	fs.Var(&c.maxLine, "max-line", "longest line, a `SIZE` such as 16MiB; a longer line is one reject")
+	fs.Var(&c.horizon, "horizon", "how long units are remembered, a `DURATION` of event time such as 30d; older records are late, and rejected (default: for ever)")
 	fs.Var(&c.maxOutOfOrder, "max-out-of-order", "how far the watermark stays behind the newest time, as a `DURATION`")
 	fs.Var(&c.idleTimeout, "idle-timeout", "leave a partition that gives nothing for a `DURATION` out of the watermark (default: wait for it)")
 	fs.StringVar(&c.timeFrom, "time-from", "body", "a record's time: `SOURCE` body (its time field) or record (its topic's time stamp)")
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
-	fs.StringVar(&c.onConflict, "on-conflict", "replace", "a second, different record of a slot: `POLICY` replace (greatest revision, then position) or reject")
-	fs.StringVar(&c.state, "state", "", "keep the state in `DIR`, and go on from there: killed or ended, the same command has the same results (default: nothing is kept)")
-	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, as a `SIZE`; more are read back from DIR when they are needed")
+	fs.StringVar(&c.onConflict, "on-conflict", "replace", "what a second, different record of one slot (query and run, unit and coder, …) does: `POLICY` replace (the greatest revision wins, then the last) or reject")
+	fs.StringVar(&c.state, "state", "", "keep the state in `DIR` and go on from there: a command that was killed, or has ended, given again ends with the same results (default: nothing is kept)")
+	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, a `SIZE`; more are read back from DIR when they are needed")
 	c.declareReading(fs)
-	fs.IntVar(&c.workers, "workers", 0, "blocks in work at once, `N` (default: the number of processors)")
-	fs.BoolVar(&c.quiet, "q", false, "print no progress and no summary")
-	fs.BoolVar(&c.verbose, "v", false, "print the whole summary, also when nothing went wrong")
+	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
+	fs.BoolVar(&c.quiet, "quiet", false, "print no progress and no summary; rejects and errors are still told")
+	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")
 }
 
 // declareReading adds what concerns intervals alone.
 func (c *common) declareReading(fs *flag.FlagSet) {
-	fs.Float64Var(&c.confidence, "confidence", .95, "of intervals, as a `SHARE`")
-	fs.Func("interval", "`METHOD` wilson, beta_cs, normal_mixture_cs or poisson_bootstrap; may repeat (default: those that fit)", func(s string) error {
+	fs.Float64Var(&c.confidence, "confidence", .95, "confidence of intervals, a `SHARE` between 0 and 1")
+	fs.Func("interval", "`METHOD` of intervals: wilson, beta_cs, normal_mixture_cs or poisson_bootstrap; may repeat (default: those that fit the metric)", func(s string) error {
 		c.intervals = append(c.intervals, s)
 		return nil
 	})
-	fs.IntVar(&c.bootstrap, "bootstrap", 1000, "replicas `B` of a bootstrap")
-	fs.Uint64Var(&c.seed, "seed", 0, "`N` that a bootstrap is drawn from")
+	fs.IntVar(&c.bootstrap, "bootstrap", 1000, "number `B` of replicas of poisson_bootstrap")
+	fs.Uint64Var(&c.seed, "seed", 0, "seed `N` of poisson_bootstrap; the same seed gives the same interval (default 0)")
 }
 
 // aggregation sets what the common options say of aggregate and merge.
 func (c *common) aggregation(a *stages.Aggregation) error {
-	a.Horizon = time.Duration(c.horizon)
+	a.Horizon, a.MaxOutOfOrder = time.Duration(c.horizon), time.Duration(c.maxOutOfOrder)
 	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
 	return a.Check()
 }

@@ -81,17 +81,22 @@ func CheckStdin(edges ...Edge) error {
 // exists; with keep, a regular file is left as it is and can be cut back later. An input of the command is refused, and so is -, since standard output
 // carries results. Close the closer after the job.
 func RejectsSink(text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
-	e, err := ParseEdge("--rejects", text)
+	return EdgeSink("--rejects", text, inputs, keep, appendLine)
+}
+
+// EdgeSink is RejectsSink for another flag.
+func EdgeSink(flag, text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+	e, err := ParseEdge(flag, text)
 	if err != nil {
 		return nil, nil, err
 	}
 	if e.Std {
-		return nil, nil, evalstream.Usagef("--rejects -: standard output carries results; name a file, or /dev/stderr")
+		return nil, nil, evalstream.Usagef("%s -: standard output carries results; name a file, or /dev/stderr", flag)
 	}
 	if there, err := os.Stat(e.Path); err == nil {
 		for _, in := range inputs {
 			if info, err := os.Stat(in.Path); err == nil && os.SameFile(there, info) {
-				return nil, nil, evalstream.Usagef("--rejects %s: is an input of this command; name another file", text)
+				return nil, nil, evalstream.Usagef("%s %s: is an input of this command; name another file", flag, text)
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func TestRejectsSink(t *testing.T) {
 	f(dir+"/none/x", 4, "open "+dir+"/none/x: no such file or directory")
 
 	out := filepath.Join(dir, "out")
-	s, c, err := RejectsSink(out, []Edge{{Path: in}}, line)
+	s, c, err := RejectsSink(out, []Edge{{Path: in}}, false, line)
 	if err != nil {
 		t.Fatal(err)
 	}

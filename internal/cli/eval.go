@@ -12,14 +12,19 @@ import (
 // eval is the ready pipelines: files in, a table or NDJSON out.
 func (e *env) eval() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "eval", Short: "evaluate files with a ready pipeline: retrieval, fewshot, agreement", GroupID: "ready",
-		Args: usage(cobra.NoArgs),
+		Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return noCommand(cmd, args[0])
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
 			return &saidError{evalstream.ExitUsage}
 		},
 	}
-	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalAgreement())
+	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
 	return cmd
 }
 
@@ -30,31 +35,31 @@ type ready struct {
 	aggregate stages.AggregateOptions
 	common    *common
 	output    string
+	review    string // edge of reviews; "" if they are counted only
 }
 
 func (r *ready) declareMap(fs *flag.FlagSet) {
-	fs.Func("map", "`FIELD=/json/pointer`: take a field from elsewhere in the line, as in query_id=/qid; may repeat", func(s string) error {
+	fs.Func("map", "read a field from elsewhere in the line, `FIELD=/json/pointer`, as in query_id=/qid or top.id=/doc (in each entry of the list); may repeat", func(s string) error {
 		r.parse.Map = append(r.parse.Map, s)
 		return nil
 	})
 }
 
 func (r *ready) declareOutput(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&r.output, "output", "o", "", "`FORMAT` of results: ndjson or table (default: a table on a terminal, else ndjson)")
+	cmd.Flags().StringVarP(&r.output, "output", "o", "", "`FORMAT` of results: table or ndjson (default: a table on a terminal, else ndjson)")
 }
 
 func (e *env) evalRetrieval() *cobra.Command {
 	r := &ready{common: newCommon()}
 	r.parse.As = "run"
 	fs := flag.NewFlagSet("retrieval", flag.ContinueOnError)
-	fs.StringVar(&r.score.Gold, "qrels", "", "`EDGE` of the judgments: NDJSON {query_id, passage_id, grade?} or TREC qrels (required)")
+	fs.StringVar(&r.score.Gold, "qrels", "", "`FILE` of judgments, required: NDJSON {query_id, passage_id, grade?} or TREC qrels; - is stdin")
 	r.score.DeclareMeasures(fs)
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
 	fs.StringVar(&r.aggregate.Missing, "missing", "skip", "judged queries that a run never answered: `POLICY` skip (leave them out, trec_eval's default) or miss (count them as misses, its -c)")
-	r.common.declare(fs)
 	cmd := &cobra.Command{
-		Use: "retrieval --qrels EDGE [flags] RUN...", Short: "ranked lists against judgments: success@k, recall@k, MRR, nDCG and more",
+		Use: "retrieval --qrels FILE [flags] RUN...", Short: "ranked lists against judgments: success@k, recall@k, MRR, nDCG and more",
 		Example: "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.score.Gold == "" {
@@ -63,8 +68,8 @@ func (e *env) evalRetrieval() *cobra.Command {
 			return e.ready(cmd, r, args)
 		},
 	}
-	addFlags(cmd, fs)
 	r.declareOutput(cmd)
+	addFlags(cmd, fs, r.common.flags(cmd.Name()))
 	return cmd
 }
 
@@ -72,18 +77,17 @@ func (e *env) evalFewshot() *cobra.Command {
 	r := &ready{common: newCommon()}
 	r.parse.As = "prediction"
 	fs := flag.NewFlagSet("fewshot", flag.ContinueOnError)
-	fs.StringVar(&r.score.Gold, "gold", inlineGold, "`EDGE` of gold labels {episode, query, gold}; inline: each prediction carries its own")
+	fs.StringVar(&r.score.Gold, "gold", inlineGold, "`FILE` of gold labels {episode, query, gold}, or inline: each prediction carries its own")
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
 	r.aggregate.DeclareLabels(fs)
-	r.common.declare(fs)
 	cmd := &cobra.Command{
-		Use: "fewshot [flags] PREDICTIONS...", Short: "few-shot labels: micro and macro precision, recall and F1 without NOTA",
+		Use: "fewshot [flags] PREDICTIONS...", Short: "few-shot labels: precision, recall and F1 over positive labels, micro and macro",
 		Example: "  evalstream eval fewshot --by run testdata/fewshot/predictions_k1_seed160290.ndjson.gz",
 		RunE:    func(cmd *cobra.Command, args []string) error { return e.ready(cmd, r, args) },
 	}
-	addFlags(cmd, fs)
 	r.declareOutput(cmd)
+	addFlags(cmd, fs, r.common.flags(cmd.Name()))
 	return cmd
 }
 
@@ -94,10 +98,9 @@ func (e *env) evalAgreement() *cobra.Command {
 	r.aggregate.DeclareLevel(fs)
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
-	r.common.declare(fs)
 	cmd := &cobra.Command{
 		Use: "agreement --level LEVEL [flags] RATINGS...", Short: "Krippendorff's alpha of ratings {unit, coder, value}",
-		Example: "  evalstream eval agreement --level ordinal ratings.ndjson",
+		Example: "  printf '%s\\n' '{\"unit\":1,\"coder\":\"a\",\"value\":2}' '{\"unit\":1,\"coder\":\"b\",\"value\":3}' |\n    evalstream eval agreement --level ordinal",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.aggregate.Level == "" {
 				return evalstream.Usagef("level: want nominal, ordinal, interval or ratio, as in --level nominal, got none")
@@ -108,8 +111,8 @@ func (e *env) evalAgreement() *cobra.Command {
 			return e.ready(cmd, r, args)
 		},
 	}
-	addFlags(cmd, fs)
 	r.declareOutput(cmd)
+	addFlags(cmd, fs, r.common.flags(cmd.Name()))
 	return cmd
 }
 
@@ -117,6 +120,9 @@ func (e *env) evalAgreement() *cobra.Command {
 func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	sink, done, err := e.output(r.output)
 	if err != nil {
+		return err
+	}
+	if sink, done, err = besideReviews(r.review, files, r.common.state != "", sink, done); err != nil {
 		return err
 	}
 	list := []stage{

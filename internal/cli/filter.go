@@ -4,8 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"evalstream"
 	"evalstream/stages"
@@ -18,24 +20,35 @@ func (e *env) filters() []*cobra.Command {
 		o, c := v.Options(), newCommon()
 		fs := flag.NewFlagSet(v.Name, flag.ContinueOnError)
 		o.Declare(fs)
-		c.declare(fs)
 		cmd := &cobra.Command{
 			Use: v.Name + " [flags] [FILE...]", Short: v.Doc, GroupID: "stage", Example: "  " + v.Example,
-			Long: fmt.Sprintf("%s: %s.\n\nReads %s, writes %s, from the files or stdin to stdout.", v.Name, v.Doc, v.In, v.Out),
+			Long: fmt.Sprintf("%s: %s.\n\nReads records of kind %s and writes records of kind %s, one JSON object a line, from the\nfiles (or stdin) to stdout; docs/formats.md has their fields. What people read is on stderr.", v.Name, v.Doc, v.In, v.Out),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.filter(cmd, v.Name, o, c, args)
 			},
 		}
-		addFlags(cmd, fs)
+		addFlags(cmd, fs, c.flags(v.Name))
 		cs = append(cs, cmd)
 	}
 	return cs
 }
 
-// addFlags takes over the stage's flags; -q and -v are short ones.
-func addFlags(cmd *cobra.Command, fs *flag.FlagSet) {
-	cmd.Flags().AddGoFlagSet(fs)
+// addFlags takes over flags, set by set: a command's own come before the common ones.
+// quiet and verbose get their short forms.
+func addFlags(cmd *cobra.Command, sets ...*flag.FlagSet) {
 	cmd.Flags().SortFlags = false
+	for _, fs := range sets {
+		fs.VisitAll(func(f *flag.Flag) {
+			p := pflag.PFlagFromGoFlag(f)
+			if p.Name == "quiet" || p.Name == "verbose" {
+				p.Shorthand = p.Name[:1]
+			}
+			if strings.Contains(p.Usage, "(default: ") {
+				p.DefValue = "" // it is said in words
+			}
+			cmd.Flags().AddFlag(p)
+		})
+	}
 }
 
 func (e *env) filter(cmd *cobra.Command, verb string, o stages.Options, c *common, files []string) error {
@@ -54,13 +67,18 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 	if err != nil {
 		return err
 	}
-	return s.end(func() error {
+	return s.end(ctx, func() error {
 		p, err := s.assemble(ctx, list, true)
 		if err != nil {
 			return err
 		}
 		if err := s.bindState(list); err != nil {
 			return err
+		}
+		if c.verbose {
+			if err := p.Plan(e.stderr); err != nil {
+				return err
+			}
 		}
 		in, err := s.open(ctx, files, gather, nil)
 		if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -24,8 +25,11 @@ type grid struct {
 type column struct {
 	title string
 	right bool
-	// flexible columns are cut where the line is too long.
-	flexible bool
+	// flexible columns are cut where the line is too long. Names are cut last: what
+	// tells metrics apart is often at their end.
+	flexible, name bool
+	// spare columns are left out, the greatest first, before a name is cut; 0 never is.
+	spare int
 	// ofGroup says that the cell is the group's: it is shown in its first row only.
 	ofGroup bool
 	cell    func(g *group, r *row) string
@@ -54,7 +58,7 @@ func columnsOf(s *section, groups []*group) []column {
 		return []string{fixed(r.value, r.decimals())}
 	})
 	cs = append(cs,
-		column{title: "metric", flexible: true, cell: func(_ *group, r *row) string { return printable(r.metric) }},
+		column{title: "metric", flexible: true, name: true, cell: func(_ *group, r *row) string { return printable(r.metric) }},
 		column{title: "value", value: true, cell: func(_ *group, r *row) string { return values(r) }},
 	)
 	some := func(has func(r *row) bool) bool {
@@ -87,19 +91,21 @@ func columnsOf(s *section, groups []*group) []column {
 	cs = append(cs, column{title: "n", right: true, cell: func(_ *group, r *row) string { return count(r.n) }})
 	for _, c := range []struct {
 		title string
+		spare int
 		of    func(r *row) int64
 	}{
-		{"groups", func(r *row) int64 { return r.of }},
-		{"units", func(r *row) int64 { return r.units }},
-		{"values", func(r *row) int64 { return r.values }},
-		{"missing", func(r *row) int64 { return r.missing }},
-		{"pending", func(r *row) int64 { return r.pending }},
-		{"unjudged", func(r *row) int64 { return r.unjudged }},
+		{"groups", 0, func(r *row) int64 { return r.of }},
+		{"units", 1, func(r *row) int64 { return r.units }},
+		{"values", 2, func(r *row) int64 { return r.values }},
+		{"missing", 0, func(r *row) int64 { return r.missing }},
+		{"off panel", 3, func(r *row) int64 { return r.offPanel }},
+		{"pending", 0, func(r *row) int64 { return r.pending }},
+		{"unjudged", 0, func(r *row) int64 { return r.unjudged }},
 	} {
 		if !some(func(r *row) bool { return c.of(r) != 0 }) {
 			continue
 		}
-		cs = append(cs, column{title: c.title, right: true, cell: func(_ *group, r *row) string {
+		cs = append(cs, column{title: c.title, right: true, spare: c.spare, cell: func(_ *group, r *row) string {
 			if c.title == "missing" && r.missingUnknown != "" {
 				return "?"
 			}
@@ -152,6 +158,20 @@ type cellText struct {
 // print lays the grid out under columns if the cells stay readable, and otherwise
 // with each group on a line of its own above its rows.
 func (g grid) print(b *strings.Builder, width int) {
+	lean := grid{columns: g.lean(width), groups: g.groups}
+	lean.lay(b, width)
+	var left []string
+	for _, c := range g.columns {
+		if !slices.ContainsFunc(lean.columns, func(have column) bool { return have.title == c.title }) {
+			left = append(left, c.title)
+		}
+	}
+	if len(left) > 0 {
+		wrap(b, "no room for "+strings.Join(left, ", ")+" (use -o ndjson)", width)
+	}
+}
+
+func (g grid) lay(b *strings.Builder, width int) {
 	lines := g.lines()
 	widths := g.widths(lines)
 	if g.shrink(widths, width, readable) || !g.columns[0].ofGroup {
@@ -218,10 +238,42 @@ func (g grid) widen(widths []int, lines []cellText, width int) {
 	}
 }
 
+// lean is the columns without spare ones that there is no room for, with the groups
+// on lines of their own.
+func (g grid) lean(width int) []column {
+	columns := slices.Clone(g.columns)
+	for {
+		rest := grid{columns: columns, groups: g.groups}
+		if columns[0].ofGroup {
+			rest.columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.ofGroup })
+			if total(rest.widths(rest.lines())) <= width-len(stackedBy) {
+				return columns
+			}
+		} else if total(rest.widths(rest.lines())) <= width {
+			return columns
+		}
+		most := -1
+		for i, c := range columns {
+			if c.spare > 0 && (most < 0 || c.spare > columns[most].spare) {
+				most = i
+			}
+		}
+		if most < 0 {
+			return columns
+		}
+		columns = slices.Delete(columns, most, most+1)
+	}
+}
+
 // shrink cuts the widest flexible columns, down to least, until a line fits, and
-// reports whether it does.
+// reports whether it does. Names are cut only to save cells from being cut below
+// what is readable.
 func (g grid) shrink(widths []int, width, least int) bool {
-	return squeeze(widths, width-gap*(len(widths)-1), least, func(i int) bool { return g.columns[i].flexible })
+	room := width - gap*(len(widths)-1)
+	if squeeze(widths, room, least, func(i int) bool { return g.columns[i].flexible && !g.columns[i].name }) {
+		return true
+	}
+	return least < readable && squeeze(widths, room, least, func(i int) bool { return g.columns[i].flexible })
 }
 
 // squeeze takes from the greatest of widths, where that may be, until they have room.

@@ -51,6 +51,9 @@ func (e *env) exit(args []string, err error) int {
 	name := "evalstream"
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name += " " + args[0]
+		if args[0] == "eval" && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			name += " " + args[1]
+		}
 	}
 	if faults, ok := errors.AsType[evalstream.Faults](err); ok {
 		fmt.Fprintln(e.stderr, faults)
@@ -90,14 +93,18 @@ func (e *env) root() *cobra.Command {
 		Use:   "evalstream",
 		Short: "evaluate models while they run",
 		Long: "evalstream is a dataflow over NDJSON that evaluates models while they run:\n" +
-			"predictions and gold come in, rolling metrics with their uncertainty go out.",
+			"predictions and gold come in, rolling metrics with their uncertainty go out.\n\n" +
+			"Exit codes: 0 done; 1 internal error; 2 usage or configuration; 3 too many rejects;\n" +
+			"4 input or output lost; 12 scores of different settings in one result;\n" +
+			"130 or 143 after a signal. trec-eval has trec_eval's own.",
+		Example:       "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			return &usageError{fmt.Errorf("no command %q; see evalstream help", args[0])}
+			return noCommand(cmd, args[0])
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_ = cmd.Help()
@@ -117,6 +124,15 @@ func (e *env) root() *cobra.Command {
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	return root
+}
+
+// noCommand is a command that cmd does not have.
+func noCommand(cmd *cobra.Command, name string) error {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return &usageError{fmt.Errorf("no command %q%s; see %s --help", name, didYouMean(name, names), cmd.CommandPath())}
 }
 
 // usage makes cobra's argument faults exit 2.

@@ -17,13 +17,13 @@ import (
 
 func (e *env) run() *cobra.Command {
 	c := newCommon()
-	fs := flag.NewFlagSet("run", flag.ContinueOnError)
-	c.declare(fs)
+	fs := c.flags("run")
 	cmd := &cobra.Command{
-		Use: "run PIPELINE.yaml", Short: "run a pipeline file", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
-		Example: "  evalstream run deploy/pipelines/retrieval.yaml < runs.ndjson",
+		Use: "run PIPELINE.yaml", Short: "run a pipeline file",
+		Long: "Run the stages of a pipeline file from its from: (default stdin) to its to: (default stdout).\nThe flags below may also stand at the top level of the file, with _ for -; the command line wins.", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream run deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, cmd)
+			spec, list, err := e.load(args[0], fs, cmd)
 			if err != nil {
 				return err
 			}
@@ -36,11 +36,12 @@ func (e *env) run() *cobra.Command {
 
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
+	fs := c.flags("plan")
 	cmd := &cobra.Command{
-		Use: "plan PIPELINE.yaml", Short: "print what a pipeline file would do", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
-		Example: "  evalstream plan deploy/pipelines/retrieval.yaml",
+		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Example: "  evalstream plan deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], c, nil)
+			spec, list, err := e.load(args[0], fs, nil)
 			if err != nil {
 				return err
 			}
@@ -68,8 +69,9 @@ func orDefault(edge, standby string) string {
 	return edge
 }
 
-// load reads a pipeline file. Flags that the command line gives win over its fields.
-func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
+// load reads a pipeline file. common is the flags that its top level may set; those
+// that the command line gives win.
+func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*evalstream.Spec, []stage, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, evalstream.Usagef("pipeline: %w", err)
@@ -85,9 +87,7 @@ func (e *env) load(path string, c *common, cmd *cobra.Command) (*evalstream.Spec
 	if spec.Name == "" {
 		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	}
-	fs := flag.NewFlagSet("pipeline", flag.ContinueOnError)
-	c.declare(fs)
-	faults = append(faults, setOptions(spec.File, "pipeline", fs, spec.Options, func(name string) bool {
+	faults = append(faults, setOptions(spec.File, "pipeline", common, spec.Options, func(name string) bool {
 		return cmd != nil && cmd.Flags().Changed(name)
 	})...)
 	var list []stage

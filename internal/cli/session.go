@@ -62,12 +62,16 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 }
 
 // end closes what begin opened; err is what the command has met so far.
-func (s *session) end(err error) error {
+func (s *session) end(ctx context.Context, err error) error {
 	if closeErr := s.kept.close(); err == nil {
 		err = closeErr
 	}
 	if s.close == nil {
 		return err
+	}
+	// A job that stopped has not flushed.
+	if flushErr := s.rejects.Flush(ctx); err == nil && flushErr != nil {
+		err = flushErr
 	}
 	if closeErr := s.close.Close(); err == nil && closeErr != nil {
 		return evalstream.Lost(fmt.Errorf("rejects: %w", closeErr))
@@ -90,7 +94,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	if s.kept != nil {
 		job.Store, job.StateMemory = s.kept.store, int64(s.common.stateMemory)
 	}
-	sum, err := job.Run(ctx)
+	sum, err := s.run(ctx, &job)
 	progress.Stop()
 	// The source may be in the middle of a file; an error of closing what was only
 	// read tells nothing.
@@ -98,6 +102,8 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	switch {
 	case errors.Is(err, file.ErrClosedPipe):
 		return err
+	case errors.Is(err, errAbandoned):
+		return &signalError{signals.Code()}
 	case signals.Code() != 0:
 		s.summarize(sum)
 		return &signalError{signals.Code()}
@@ -112,6 +118,39 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		return fmt.Errorf("records vanished, which is a bug: %+v", bad)
 	}
 	return s.judge(sum)
+}
+
+// errAbandoned says that a job had to be left behind by a command that ends at once.
+var errAbandoned = errors.New("job did not end")
+
+// atOnce is how long a job may take to end after a second signal.
+const atOnce = 100 * time.Millisecond
+
+// run runs the job. After a second signal a job that waits for a reader of its output
+// cannot end, so it is left behind: the program is about to exit.
+func (*session) run(ctx context.Context, job *evalstream.Job) (evalstream.Summary, error) {
+	done := make(chan struct{})
+	var sum evalstream.Summary
+	var err error
+	go func() {
+		defer close(done)
+		sum, err = job.Run(ctx)
+	}()
+	select {
+	case <-done:
+		return sum, err
+	case <-ctx.Done():
+	}
+	if !errors.Is(context.Cause(ctx), ErrStoppedAtOnce) {
+		<-done
+		return sum, err
+	}
+	select {
+	case <-done:
+		return sum, err
+	case <-time.After(atOnce):
+		return evalstream.Summary{}, errAbandoned
+	}
 }
 
 // judge says whether there were too many rejects.

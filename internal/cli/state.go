@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -61,7 +62,7 @@ func (s *session) openState(inputs []Edge) error {
 	}
 	s.kept = &keptState{store: store}
 	if s.kept.point, err = store.Checkpoint(0); err != nil {
-		return fmt.Errorf("%w", s.end(err))
+		return errors.Join(err, store.Close())
 	}
 	return nil
 }

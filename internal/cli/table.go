@@ -62,7 +62,7 @@ type row struct {
 	over                          string
 	sd                            float64
 	hasSD, agreed                 bool
-	of, units, values             int64
+	of, units, values, offPanel   int64
 }
 
 // NewTable shows results on w when Print is called.
@@ -136,7 +136,7 @@ func rowOf(r *evalstream.Result) row {
 		metric: strings.Clone(r.Metric), value: r.Value, undefined: strings.Clone(r.Undefined),
 		noInterval: strings.Clone(r.NoInterval), missingUnknown: strings.Clone(r.MissingUnknown),
 		n: r.N, missing: r.Missing, pending: r.Pending, unjudged: r.Unjudged,
-		over: strings.Clone(r.Over), sd: r.SD, hasSD: r.HasSD, of: r.Of, agreed: r.Agreed, units: r.Units, values: r.Values,
+		over: strings.Clone(r.Over), sd: r.SD, hasSD: r.HasSD, of: r.Of, agreed: r.Agreed, units: r.Units, values: r.Values, offPanel: r.OffPanel,
 	}
 	for i, in := range r.Intervals {
 		if i == 0 || in.Method == "wilson" {

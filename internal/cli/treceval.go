@@ -26,6 +26,10 @@ const (
 )
 
 func trecHelp() string {
+	var measures strings.Builder
+	wrap(&measures, "Measures: "+strings.Join(slices.DeleteFunc(trecNickname("all_trec"), func(name string) bool {
+		return name == "utility" || name == "relstring"
+	}), " ")+" yaap.", 100)
 	return `usage: evalstream trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN
 
 Score a TREC run file against a TREC qrels file, and print what trec_eval 9.0.8 prints. RUN or QRELS may be -
@@ -40,15 +44,13 @@ for standard input.
   -l LEVEL    the least grade that is relevant (1)
   -M DEPTH    look at this many documents of each query
 
-Measures: ` + strings.Join(slices.DeleteFunc(trecNickname("all_trec"), func(name string) bool {
-		return name == "utility" || name == "relstring"
-	}), " ") + ` yaap.
+` + measures.String() + `
 Not computed: utility, relstring, z-scores (-Z), preferences and judgment groups (-R).
 
 Exit code: 0 done, 1 bad option or measure, 2 unreadable or malformed file, 4 a document twice in a list or in
 the judgments of a query, 7 no query has both.
 
-Example: evalstream trec-eval -q -m recip_rank -m success.1,5 dev.qrels bm25.run
+Example: evalstream trec-eval -q -m recip_rank -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
 `
 }
 

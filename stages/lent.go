@@ -1,0 +1,75 @@
+package stages
+
+import (
+	"strings"
+	"unsafe"
+)
+
+// asString is b as a string that shares its memory.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// names numbers strings that repeat, from 1 on; 0 is "".
+type names struct {
+	ids  map[string]uint32
+	list []string
+}
+
+// anyVersion is the number of no prompt version: an answer to every version.
+const anyVersion = 0
+
+func (n *names) id(s string) uint32 {
+	if s == "" {
+		return 0
+	}
+	if id, ok := n.ids[s]; ok {
+		return id
+	}
+	if n.ids == nil {
+		n.ids = make(map[string]uint32)
+	}
+	s = strings.Clone(s)
+	n.list = append(n.list, s)
+	id := uint32(len(n.list))
+	n.ids[s] = id
+	return id
+}
+
+func (n *names) of(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	return n.list[id-1]
+}
+
+// lent is memory that is handed out until reset, without moving.
+type lent[T any] struct {
+	pages [][]T
+	page  int // in use
+}
+
+const lentPage = 256
+
+func (l *lent[T]) reset() {
+	for i := range l.pages {
+		l.pages[i] = l.pages[i][:0]
+	}
+	l.page = 0
+}
+
+// take is n zero values.
+func (l *lent[T]) take(n int) []T {
+	for ; ; l.page++ {
+		if l.page == len(l.pages) {
+			l.pages = append(l.pages, make([]T, 0, max(n, lentPage)))
+		}
+		p := l.pages[l.page]
+		if from := len(p); from+n <= cap(p) {
+			p = p[:from+n]
+			l.pages[l.page] = p
+			clear(p[from:])
+			return p[from:len(p):len(p)]
+		}
+	}
+}
+
+func (l *lent[T]) one() *T { return &l.take(1)[0] }
