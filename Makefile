@@ -25,6 +25,9 @@ test: ## run the tests
 race: ## run the tests in random order under the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
 
+crash: ## kill commands 100 times at random moments; EVALSTREAM_SEED replays
+	EVALSTREAM_KILLS=$${EVALSTREAM_KILLS:-100} go test -count=1 -run TestKill -v ./cmd/evalstream
+
 fuzz: ## fuzz each target for FUZZTIME (30s)
 	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \
 	test -n "$$targets" || { echo 'fuzz: no targets' >&2; exit 1; }; \
