@@ -69,12 +69,15 @@ func (m *matches) Load(key, val []byte) error {
 		}
 		return e.end()
 	case len(key) == 5 && key[0] == matchPieces && len(val) == 4*pieceWords:
+		sum := sumOf(key, val)
+		m.ledger.put(sum)
+		if m.gold == nil {
+			return nil
+		}
 		piece := int(binary.BigEndian.Uint32(key[1:]))
 		if piece >= len(m.there) {
 			return fmt.Errorf("gold has no piece %d", piece)
 		}
-		sum := sumOf(key, val)
-		m.ledger.put(sum)
 		m.there[piece] = sum
 		for i := range pieceWords {
 			at := piece*pieceWords + i
