@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,17 +27,21 @@ func (e *env) state() *cobra.Command {
 			return &saidError{evalstream.ExitUsage}
 		},
 	}
-	sub := func(name, short, long string, f func(context.Context, *inspection) error) {
-		cmd.AddCommand(&cobra.Command{
+	sub := func(name, short, long string, f func(context.Context, *inspection) error) *cobra.Command {
+		c := &cobra.Command{
 			Use: name + " DIR", Short: short, Long: long, Args: usage(cobra.ExactArgs(1)),
 			Example: "  evalstream state " + name + " state",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.inspect(cmd.Context(), args[0], f)
 			},
-		})
+		}
+		cmd.AddCommand(c)
+		return c
 	}
 	sub("show", "print how far a state has come and what is in it", "show: print how far a state has come and what is in it.", e.showState)
-	sub("export", "print what a state holds as NDJSON", "export: print what a state holds as NDJSON.\n\nOf score the records that hold its slots, which score reads again, with other options\ntoo; of aggregate its cells, as partials that merge reads.", e.exportState)
+	step := ""
+	export := sub("export", "print what a state holds as NDJSON", "export: print what a state holds as NDJSON.\n\nOf score the records that hold its slots, which score reads again, with other options\ntoo; of aggregate its cells, as partials that merge reads.", func(ctx context.Context, in *inspection) error { return e.exportState(ctx, in, step) })
+	export.Flags().StringVar(&step, "step", "", "print what this `STEP` holds alone, such as score (default: all steps)")
 	sub("verify", "read a whole state and check that it adds up", "verify: read a whole state and check that it adds up: no entry is missing or changed,\nevery record is accounted for, and the cells are what the units make of them.\nExit code 5 if not.", e.verifyState)
 	return cmd
 }
@@ -209,7 +214,9 @@ func (e *env) showState(_ context.Context, in *inspection) error {
 		}
 		fmt.Fprintf(w, "%s = %s blank + %s read\n", plural(cp.Lines, "line"), count(cp.Blank), count(cp.Lines-cp.Blank))
 		for _, t := range cp.Front {
-			fmt.Fprintln(w, tallyText(t))
+			if t.Received > 0 {
+				fmt.Fprintln(w, tallyText(t))
+			}
 		}
 		if cp.Rejects > 0 {
 			fmt.Fprintf(w, "%s: %s\n", plural(cp.Rejects, "reject"), classes(cp.ByClass))
@@ -230,9 +237,19 @@ func (e *env) showState(_ context.Context, in *inspection) error {
 	return w.Flush()
 }
 
-func (e *env) exportState(ctx context.Context, in *inspection) error {
+func (e *env) exportState(ctx context.Context, in *inspection, step string) error {
+	names := make([]string, len(in.steps))
+	for i, s := range in.steps {
+		names[i] = s.name
+	}
+	if step != "" && !slices.Contains(names, step) {
+		return evalstream.Usagef("step: want one of %s, got %q%s", strings.Join(names, ", "), step, didYouMean(step, names))
+	}
 	sink := e.stdoutSink()
 	for _, s := range in.steps {
+		if step != "" && s.name != step {
+			continue
+		}
 		x, ok := s.keeper.(stages.Inspected)
 		if !ok {
 			continue

@@ -53,7 +53,7 @@ func lock(dir string) (*os.File, error) {
 }
 
 // format says whether the directory holds a state; one that holds anything else is
-// refused.
+// refused. Nothing is changed.
 func format(dir string) (there bool, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, formatName))
 	if err == nil {
@@ -79,10 +79,6 @@ func format(dir string) (there bool, err error) {
 				Hint: "name an empty directory or a new one",
 			}
 		}
-	}
-	// A database without a format was being made when its process ended.
-	if err := os.RemoveAll(filepath.Join(dir, dbName)); err != nil {
-		return false, refused(dir, err)
 	}
 	return false, nil
 }

@@ -38,23 +38,32 @@ type Store struct {
 
 // Open opens the state in dir. The directory is made if create is set and it is not
 // there; without create a directory that holds no state is refused.
-func Open(dir string, create bool) (*Store, error) {
+func Open(dir string, create bool) (*Store, error) { return open(dir, create, unforced{vfs.Default}) }
+
+func open(dir string, create bool, fs vfs.FS) (*Store, error) {
 	if create {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, refused(dir, err)
 		}
 	}
+	// Before the lock, so that a directory of something else is left as it is.
+	there, err := format(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !there && !create {
+		return nil, &evalstream.ExitError{Code: evalstream.ExitState, Err: fmt.Errorf("state %s: holds no state", dir), Hint: "name a directory that was given to --state"}
+	}
 	s := &Store{dir: dir, failed: make(chan struct{})}
-	var err error
 	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
-	there, err := format(dir)
-	if err == nil && !there && !create {
-		err = &evalstream.ExitError{Code: evalstream.ExitState, Err: fmt.Errorf("state %s: holds no state", dir), Hint: "name a directory that was given to --state"}
+	if there, err = format(dir); err == nil && !there {
+		// A database without a format was being made when its process ended.
+		err = refused(dir, os.RemoveAll(filepath.Join(dir, dbName)))
 	}
 	if err == nil {
-		err = s.open(there)
+		err = s.open(there, fs)
 	}
 	if err == nil && !there {
 		err = mark(dir)
@@ -65,11 +74,11 @@ func Open(dir string, create bool) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open(there bool) error {
+func (s *Store) open(there bool, fs vfs.FS) error {
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
 	o := &pebble.Options{
-		FS: unforced{vfs.Default}, Cache: cache, Logger: logger{s}, MemTableSize: memTableBytes,
+		FS: fs, Cache: cache, Logger: logger{s}, MemTableSize: memTableBytes,
 		FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: there, ErrorIfExists: !there,
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.background,
@@ -103,14 +112,18 @@ func (s *Store) Close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// Bind says which options the state is made with. At the first time they are noted;
-// after that, others are refused, with what differs.
+// Bind says which options the state is made with. They are noted as long as nothing was
+// committed; after that, others are refused, with what differs.
 func (s *Store) Bind(options []evalstream.Option) error {
 	val, found, err := s.value([]byte{optionsKey})
 	if err != nil {
 		return err
 	}
-	if !found {
+	ps, err := s.Partitions()
+	if err != nil {
+		return err
+	}
+	if !found || len(ps) == 0 {
 		data, err := json.Marshal(options)
 		if err != nil {
 			return err
