@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/evalstream
-	go build -trimpath -o bin/evalstream ./cmd/evalstream
+	CGO_ENABLED=0 go build -trimpath -o bin/evalstream ./cmd/evalstream
 
 demo: build ## evaluate the shipped BM25 run on TAT-QA dev (its gold and the run: CC BY 4.0)
 	@bin/evalstream eval retrieval -o table --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run

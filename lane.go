@@ -15,7 +15,11 @@ func (l *lane) reach() {
 	l.active.Store(time.Now().UnixNano())
 	b := l.block
 	if b.Data == nil {
-		l.pass(b.Records[len(b.Records)-1].Pos)
+		for i := range b.Records { // they may be of several origins
+			if i+1 == len(b.Records) || b.Records[i+1].Pos.Origin != b.Records[i].Pos.Origin {
+				l.pass(b.Records[i].Pos)
+			}
+		}
 		return
 	}
 	l.pass(Pos{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1})
