@@ -58,3 +58,7 @@ docs: ## execute the commands of README.md and docs/ and compare their output (U
 cover: ## print the share of statements that the tests reach, by function into cover.out
 	go test -coverpkg=./... -coverprofile=cover.out ./...
 	@go tool cover -func=cover.out | tail -n 1
+
+.PHONY: tatqa
+tatqa: ## evaluate BM25 and hashed vectors on TAT-QA, from the data set's file to a table
+	deploy/pipelines/tatqa

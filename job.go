@@ -19,7 +19,8 @@ type Job struct {
 	Sink     Sink
 	Rejects  Sink // nil: rejects are counted only
 	// Workers is how many blocks are in work at once, and so bounds memory: a worker
-	// holds one block and what its stages made of it. 0 is GOMAXPROCS.
+	// holds one block and what its stages made of it. 0 is GOMAXPROCS, or, so that a
+	// live pipe of single lines has them too, the calls that a Remote may have in flight.
 	Workers int
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
@@ -46,11 +47,12 @@ type Job struct {
 
 // Summary is what a job did.
 type Summary struct {
-	Lines   int64 // lines read, blank ones included
-	Blank   int64
-	Rejects int64
-	ByClass map[Class]int64
-	Tallies []Tally // in the order of the steps, then by kind
+	Lines    int64 // lines read, blank ones included
+	Blank    int64
+	Rejects  int64
+	ByClass  map[Class]int64
+	Tallies  []Tally   // in the order of the steps, then by kind
+	Counters []Counter // in the order of the steps
 }
 
 // Unbalanced lists the tallies in which a record vanished; it is empty unless the
@@ -117,6 +119,8 @@ type runner struct {
 	traced []int  // places in front of the steps that leave a trace, if there is a store
 	back   []Step // one instance a partition
 	gather []Step // one instance
+	// remotes are the one instance of each Remote, by its place in front.
+	remotes map[int]*remote
 
 	started time.Time
 
@@ -139,7 +143,7 @@ type runner struct {
 
 func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	r := &runner{
-		job: j, cancel: cancel, started: time.Now(),
+		job: j, cancel: cancel, started: time.Now(), remotes: map[int]*remote{},
 		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
 	}
 	if err := r.split(); err != nil {
@@ -158,6 +162,9 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	n := j.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
+		for _, rm := range r.remotes {
+			n = max(n, rm.limits.InFlight)
+		}
 	}
 	for range n {
 		w, err := r.newWorker()
@@ -184,6 +191,9 @@ func (r *runner) split() error {
 			if _, ok := st.(Stateful); !ok {
 				if _, ok := st.(Traced); ok && r.job.Store != nil {
 					r.traced = append(r.traced, len(r.front))
+				}
+				if rm, ok := st.(Remote); ok {
+					r.remotes[len(r.front)] = newRemote(s, rm)
 				}
 				r.front = append(r.front, s)
 				continue
@@ -233,9 +243,12 @@ type lane struct {
 }
 
 type link struct {
-	step  Step
-	stage Stage
-	out   Out
+	step   Step
+	stage  Stage
+	remote *remote // shared by all workers; nil if the stage is not a Remote
+	out    Out
+	// called and failed are records of a remote step since the worker accounted for them.
+	called, failed int64
 }
 
 func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
@@ -246,6 +259,9 @@ func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 		st, err := s.New()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if _, ok := st.(Remote); ok {
+			return nil, Usagef("%s: want it before the first step that remembers units, got it after", s.Name)
 		}
 		l.chain = append(l.chain, link{step: s, stage: st})
 		if t, ok := st.(Ticker); ok {
@@ -416,7 +432,10 @@ func (r *runner) summary() Summary {
 	r.sinkMu.Lock()
 	defer r.sinkMu.Unlock()
 	s := Summary{Lines: r.lines.Load(), Blank: r.blank.Load(), Rejects: r.rejects, ByClass: r.byClass}
-	add := func(step string, st Stage) {
+	add := func(step string, st any) {
+		if c, ok := st.(Counted); ok {
+			s.count(step, c.Counters())
+		}
 		t, ok := st.(Tallied)
 		if !ok {
 			return
@@ -427,6 +446,12 @@ func (r *runner) summary() Summary {
 		}
 	}
 	for i, step := range r.front {
+		if rm := r.remotes[i]; rm != nil && r.job.Store == nil {
+			add(step.Name, rm)
+			continue
+		} else if rm != nil {
+			s.count(step.Name, rm.Counters()) // they are of this process
+		}
 		for _, w := range r.workers {
 			if r.job.Store == nil {
 				add(step.Name, w.chain[i].stage)
@@ -435,6 +460,9 @@ func (r *runner) summary() Summary {
 		for _, l := range r.sorted() {
 			for _, row := range l.front(step.Name, false) {
 				s.add(row)
+			}
+			if l.kept != nil {
+				s.countOf(step.Name, l.kept.counters)
 			}
 		}
 	}
@@ -450,6 +478,27 @@ func (r *runner) summary() Summary {
 		add(step.Name, r.gatherL.chain[i].stage)
 	}
 	return s
+}
+
+func (s *Summary) count(step string, counters []Counter) {
+	for _, c := range counters {
+		c.Step = step
+		i := slices.IndexFunc(s.Counters, func(o Counter) bool { return o.Step == step && o.Name == c.Name })
+		if i < 0 {
+			s.Counters = append(s.Counters, c)
+			continue
+		}
+		s.Counters[i].N += c.N
+	}
+}
+
+// countOf adds the counters of one step.
+func (s *Summary) countOf(step string, counters []Counter) {
+	for _, c := range counters {
+		if c.Step == step {
+			s.count(step, []Counter{c})
+		}
+	}
 }
 
 func (s *Summary) add(row Tally) { addTally(&s.Tallies, row) }
@@ -489,9 +538,10 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 }
 
 // done is called when a block has been applied; the last one in work flushes,
-// because then every worker is waiting for input.
+// because then every worker is waiting for input. Where a step waits for others, that
+// may take long to come, and each block is flushed.
 func (r *runner) done(ctx context.Context) error {
-	if r.inFlight.Add(-1) == 0 {
+	if r.inFlight.Add(-1) == 0 || len(r.remotes) > 0 {
 		return r.flush(ctx)
 	}
 	return nil

@@ -19,6 +19,7 @@ const (
 // without a store has none.
 type kept struct {
 	front     []Tally    // of the stateless steps, of the blocks that were applied
+	counters  []Counter  // of the same
 	followers []*tracing // of the stateless steps that leave a trace
 	places    []Place
 	lines     int64
@@ -111,7 +112,7 @@ func (l *lane) keep() error {
 		return nil
 	}
 	k := l.kept
-	k.front, k.places = slices.Clone(cp.Front), slices.Clone(cp.Places)
+	k.front, k.counters, k.places = slices.Clone(cp.Front), slices.Clone(cp.Counters), slices.Clone(cp.Places)
 	k.lines, k.blank, k.rejects = cp.Lines, cp.Blank, cp.Rejects
 	maps.Copy(k.byClass, cp.ByClass)
 	l.newest, l.watermark = cp.Newest, cp.Watermark
@@ -235,9 +236,7 @@ func (l *lane) applied(ctx context.Context, w *worker) error {
 	k.lines += int64(b.lines)
 	k.blank += w.blank
 	k.place(b)
-	for i := range w.tallied {
-		addTally(&k.front, w.tallied[i])
-	}
+	k.take(w)
 	for i, t := range k.followers {
 		if err := t.follower.Follow(w.traces[i]); err != nil {
 			return fmt.Errorf("%s: %w", t.step, err)
@@ -341,7 +340,7 @@ func (l *lane) checkpoint() *Checkpoint {
 	k := l.kept
 	return &Checkpoint{
 		Next: l.nextSeq, Places: k.places, Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
-		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: k.byClass, Front: k.front,
+		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: k.byClass, Front: k.front, Counters: k.counters,
 	}
 }
 
@@ -364,8 +363,16 @@ func (r *runner) lengths(cp *Checkpoint) (err error) {
 // ahead of the lane, which counts it when the block's turn comes.
 func (w *worker) account(l *lane) {
 	w.tallied = w.tallied[:0]
+	w.counted = w.counted[:0]
 	for i := range w.chain {
-		w.accountOf(&w.before, w.chain[i].step.Name, w.chain[i].stage)
+		s := &w.chain[i]
+		if s.remote != nil { // one instance serves all workers
+			w.tallied = append(w.tallied, Tally{Step: s.step.Name, Kind: "record", Received: s.called, Passed: s.called - s.failed, Rejected: s.failed})
+			s.called, s.failed = 0, 0
+			continue
+		}
+		w.accountOf(&w.before, s.step.Name, s.stage)
+		w.countOf(s.step.Name, s.stage)
 	}
 	if l != nil && w.digesters[l] != nil {
 		if w.digestedBefore[l] == nil {
@@ -389,6 +396,41 @@ func (w *worker) accountOf(before *[]Tally, step string, of any) {
 		w.tallied = append(w.tallied, now.less(*was))
 		*was = now
 	}
+}
+
+// countOf takes what a stage has counted since the last call.
+func (w *worker) countOf(step string, of any) {
+	c, ok := of.(Counted)
+	if !ok {
+		return
+	}
+	for _, now := range c.Counters() {
+		now.Step = step
+		was := addCounter(&w.countedBefore, Counter{Step: step, Name: now.Name})
+		w.counted = append(w.counted, Counter{Step: step, Name: now.Name, N: now.N - was.N})
+		*was = now
+	}
+}
+
+// take adds what a worker's stateless stages have done.
+func (k *kept) take(w *worker) {
+	for _, t := range w.tallied {
+		addTally(&k.front, t)
+	}
+	for _, c := range w.counted {
+		addCounter(&k.counters, c)
+	}
+}
+
+// addCounter adds a counter to that of its step and name, which it returns.
+func addCounter(counters *[]Counter, c Counter) *Counter {
+	i := slices.IndexFunc(*counters, func(have Counter) bool { return have.Step == c.Step && have.Name == c.Name })
+	if i < 0 {
+		*counters = append(*counters, c)
+		return &(*counters)[len(*counters)-1]
+	}
+	(*counters)[i].N += c.N
+	return &(*counters)[i]
 }
 
 // addTally adds a row to those of its step and kind, which it returns.

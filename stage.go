@@ -98,6 +98,18 @@ func (t Tally) Balanced() bool {
 	return t.Received == t.Passed+t.Held+t.Replaced+t.Rejected+t.Late
 }
 
+// Counted is a stage that counts what a reader of the results should know.
+type Counted interface {
+	// Counters is called after the last record; the instances' are added up by name.
+	Counters() []Counter
+}
+
+// Counter is how often something happened in a step.
+type Counter struct {
+	Step, Name string
+	N          int64
+}
+
 // Out collects what a call makes.
 type Out struct {
 	Records []Record

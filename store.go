@@ -40,6 +40,9 @@ type Checkpoint struct {
 	Output, RejectsOutput int64
 	// Front are the tallies of the stateless steps; stateful ones keep their own.
 	Front []Tally
+	// Counters are those of the stateless steps, without remote ones, whose counters are
+	// of one process.
+	Counters []Counter
 }
 
 // Place is how far an origin has been read.

@@ -19,8 +19,10 @@ type worker struct {
 	before    []Tally // of the stateless stages, when account was called last
 	// digestedBefore is that of the digesters, by lane.
 	digestedBefore map[*lane]*[]Tally
-	tallied        []Tally  // by the block
-	traces         [][]byte // of the block, by place in traced
+	tallied        []Tally // by the block
+	// counted and countedBefore are the same of counters.
+	counted, countedBefore []Counter
+	traces                 [][]byte // of the block, by place in traced
 }
 
 // stepReject is a reject of one step, waiting for its turn.
@@ -31,7 +33,11 @@ type stepReject struct {
 
 func (r *runner) newWorker() (*worker, error) {
 	w := &worker{r: r, digesters: map[*lane]Digester{}, digestedBefore: map[*lane]*[]Tally{}}
-	for _, s := range r.front {
+	for i, s := range r.front {
+		if rm := r.remotes[i]; rm != nil {
+			w.chain = append(w.chain, link{step: s, stage: rm.stage, remote: rm})
+			continue
+		}
 		st, err := s.New()
 		if err != nil {
 			return nil, err
@@ -127,10 +133,17 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		}
 		s := &w.chain[i]
 		s.out.Reset()
-		if err := s.stage.Process(ctx, recs, &s.out); err != nil {
+		var err error
+		if s.remote != nil {
+			err = s.remote.process(ctx, recs, &s.out)
+		} else {
+			err = s.stage.Process(ctx, recs, &s.out)
+		}
+		if err != nil {
 			return nil, err
 		}
 		w.setAside(s.step.Name, s.out.Rejects)
+		s.called, s.failed = s.called+int64(len(recs)), s.failed+int64(len(s.out.Rejects))
 		recs = s.out.Records
 	}
 	return recs, nil
@@ -195,9 +208,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 		w.account(l)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, t := range w.tallied {
-			addTally(&l.kept.front, t)
-		}
+		l.kept.take(w)
 	}
 	return nil
 }

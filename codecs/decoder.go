@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 
 	"evalstream"
 )
@@ -22,16 +24,20 @@ type Decoder struct {
 	ratings     slab[evalstream.Rating]
 	scores      slab[evalstream.Score]
 	verdicts    slab[evalstream.Verdict]
+	passages    slab[evalstream.Passage]
+	queries     slab[evalstream.Query]
 	hits        slab[evalstream.Hit]
 	fields      slab[evalstream.Slice]
 	values      slab[evalstream.CoderValue]
 	nanos       slab[evalstream.Nano]
 	bytes       slab[byte]
+	floats      slab[float32]
 
 	hitBuf   []evalstream.Hit
 	fieldBuf []evalstream.Slice
 	valueBuf []evalstream.CoderValue
 	nanoBuf  []evalstream.Nano
+	floatBuf []float32
 	lineBuf  []byte
 	edits    []edit
 	ids      idSet
@@ -72,11 +78,14 @@ func (d *Decoder) Reset() {
 	d.ratings.reset()
 	d.scores.reset()
 	d.verdicts.reset()
+	d.passages.reset()
+	d.queries.reset()
 	d.hits.reset()
 	d.fields.reset()
 	d.values.reset()
 	d.nanos.reset()
 	d.bytes.reset()
+	d.floats.reset()
 }
 
 // Decode reads rec.Raw, one line without its end, and sets rec.Body and rec.Time
@@ -254,13 +263,13 @@ func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Faul
 func (d *Decoder) slicesOf() []evalstream.Slice {
 	d.fieldBuf = d.fieldBuf[:0]
 	for _, s := range d.slices {
-		if lit, ok := d.literalOf(s.value, maxSlice); ok {
+		if lit, ok := d.literalOf(s.value, d.r.limit(s.name)); ok {
 			d.fieldBuf = append(d.fieldBuf, evalstream.Slice{Name: s.name, Value: lit})
 		}
 	}
 	for _, m := range d.r.mapped {
 		if v := d.notes[m.source]; m.carried && !v.absent() {
-			if lit, ok := d.literalOf(v, maxSlice); ok {
+			if lit, ok := d.literalOf(v, d.r.limit(m.name)); ok {
 				d.fieldBuf = append(d.fieldBuf, evalstream.Slice{Name: m.name, Value: lit})
 			}
 		}
@@ -270,6 +279,14 @@ func (d *Decoder) slicesOf() []evalstream.Slice {
 
 // maxSlice is the length from which on a string is a text and not a field to group by.
 const maxSlice = 64
+
+// limit is the length up to which a string of that name is a field to group by.
+func (r *reader) limit(name string) int {
+	if len(r.texts) > 0 && slices.Contains(r.texts, name) {
+		return math.MaxInt
+	}
+	return maxSlice
+}
 
 // literalOf is the JSON literal of a scalar of at most limit bytes of text; strings
 // are quoted in the shortest escaping. ok is false for null, objects and arrays.

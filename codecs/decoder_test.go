@@ -258,7 +258,7 @@ func TestPlanFaults(t *testing.T) {
 			t.Errorf("%+v: got %v, want %s", p, err, want)
 		}
 	}
-	f(Plan{As: "runs"}, `as: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, verdict, review, partial)`)
+	f(Plan{As: "runs"}, `as: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance, episode)`)
 	f(Plan{As: "run", TimeUnit: time.Minute}, `time unit: want s, ms, us or ns, got 1m0s`)
 	f(Plan{As: "run", Map: []Mapping{{"run", "/a"}, {"run", "/b"}}}, `map: run is mapped twice, from /a and from /b`)
 	f(Plan{As: "qrel", Map: []Mapping{{"ticker", "/a"}}}, `map: qrel has no field "ticker" (have query_id, passage_id, grade, source, revision, time)`)

@@ -50,6 +50,14 @@ func appendBody(dst []byte, b evalstream.Body, t evalstream.Time) []byte {
 		o.result(b)
 	case *evalstream.Rejected:
 		o.reject(b)
+	case *evalstream.Passage:
+		o.passage(b)
+	case *evalstream.Query:
+		o.query(b, t)
+	case *evalstream.Instance:
+		o.instance(b)
+	case *evalstream.Episode:
+		o.episode(b)
 	}
 	return append(o.b, '}')
 }

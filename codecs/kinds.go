@@ -116,6 +116,10 @@ func specs() []kindSpec {
 			partialExpired: "expired", partialMeasures: "measures", partialSums: "sums",
 			partialCounts: "counts", partialJudged: "judged", partialSettings: "settings",
 		}},
+		{kind: "passage", sliced: true, read: (*Decoder).readPassage, fields: passageFields()},
+		{kind: "query", sliced: true, read: (*Decoder).readQuery, fields: queryFields()},
+		{kind: "instance", sliced: false, read: (*Decoder).readInstance, fields: instanceFields()},
+		{kind: "episode", sliced: true, read: (*Decoder).readEpisode, fields: episodeFields()},
 	}
 }
 

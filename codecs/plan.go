@@ -23,6 +23,8 @@ type Plan struct {
 	// absent, null, an object, an array or a string of more than 64 bytes is left out.
 	// The default is none.
 	Slices []string
+	// Texts names fields that are carried like Slices, whatever their length.
+	Texts []string
 	// AllSlices carries every remaining scalar top-level field of at most 64 bytes.
 	AllSlices bool
 	// NoTime says that no step needs the time: it is not read, and not checked.
@@ -99,6 +101,7 @@ type reader struct {
 	paths   []string // of each field: the JSON Pointer that it is read from
 	mapped  []mappedSlice
 	wanted  []string // names of Plan.Slices
+	texts   []string // names of Plan.Texts
 
 	// Of an entry of the ranked list; -1 if the kind has none.
 	id, score, ownID, ownScore int32
@@ -118,7 +121,7 @@ type noter func(from *place, prefix string, steps []string) int32
 
 // newReader plans one kind.
 func newReader(spec kindSpec, p Plan) (*reader, error) {
-	r := &reader{quoted: evalstream.AppendString(nil, spec.kind), kindSpec: spec, root: &place{}, wanted: p.Slices, id: -1, score: -1, ownID: -1, ownScore: -1}
+	r := &reader{quoted: evalstream.AppendString(nil, spec.kind), kindSpec: spec, root: &place{}, wanted: p.Slices, texts: p.Texts, id: -1, score: -1, ownID: -1, ownScore: -1}
 	noted := map[string]int32{}
 	note := func(from *place, prefix string, steps []string) int32 {
 		key := prefix + "/" + strings.Join(mapAll(steps, escapeStep), "/")
@@ -222,7 +225,7 @@ func (r *reader) planSlices(p Plan, from map[string]Mapping, note noter) error {
 		if err != nil {
 			return err
 		}
-		s := mappedSlice{name: name, carried: p.AllSlices || slices.Contains(p.Slices, name)}
+		s := mappedSlice{name: name, carried: p.AllSlices || slices.Contains(p.Slices, name) || slices.Contains(p.Texts, name)}
 		if !s.carried && !p.Lines && p.As != "" {
 			return evalstream.Usagef("map: %s has no field %q, and nothing groups by it%s", r.kind, name, have(name, r.fields))
 		}
@@ -236,7 +239,7 @@ func (r *reader) planSlices(p Plan, from map[string]Mapping, note noter) error {
 		m := &r.root.members[i]
 		m.slice = p.AllSlices && !r.reserved(m.name)
 	}
-	for _, name := range p.Slices {
+	for _, name := range slices.Concat(p.Slices, p.Texts) {
 		if !r.reserved(name) {
 			r.root.member(name).slice = true
 		}

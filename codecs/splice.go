@@ -1,6 +1,7 @@
 package codecs
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -122,4 +123,27 @@ func (d *Decoder) apply(dst []byte, edits []edit, whole span) []byte {
 		}
 	}
 	return append(dst, d.line[at:whole.to]...)
+}
+
+// SpliceFields appends line to dst with fields set at the top level: a key that is
+// there gets its value's bytes replaced, any other is appended before the last brace.
+// Everything else is the line's own bytes. line is one JSON object that a Decoder has
+// read as a body, so its grammar is not checked again and it has a member; fields have
+// names of their own, other than kind.
+func SpliceFields(dst, line []byte, fields []evalstream.Field) []byte {
+	s := scanner{line: line}
+	end := int32(bytes.LastIndexByte(line, '}'))
+	edits := make([]edit, len(fields))
+	for i, f := range fields {
+		edits[i] = edit{at: span{end, end}, field: f.Name, value: f.Value}
+	}
+	for c := s.members(span{int32(s.space(0)), int32(len(line))}); c.next(); {
+		for i, f := range fields {
+			if c.name() == f.Name {
+				edits[i].at, edits[i].field = c.value, ""
+			}
+		}
+	}
+	d := Decoder{scanner: s}
+	return d.apply(dst, edits, span{0, int32(len(line))})
 }

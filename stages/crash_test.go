@@ -218,7 +218,7 @@ func TestCrash(t *testing.T) {
 	total := 0
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range uint64(2) {
 				for _, horizon := range []time.Duration{0, 30 * time.Minute} {
 					rng := rand.New(rand.NewPCG(seed, 3))
 					recs := f.make(rng, 600)
@@ -265,7 +265,7 @@ func positionRecords(rng *rand.Rand, n int) []evalstream.Record {
 
 // TestCrashPartitions is TestCrash over several partitions, whose cells are merged.
 func TestCrashPartitions(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		recs := retrievalRecords(rng, 800)
 		s := trial{partitions: 3, workers: 2, by: stages.Aggregation{By: [][]string{{"run"}, {"ticker"}}, Windows: windows(t, "all", "1h")}, every: 70}
@@ -280,7 +280,7 @@ func TestCrashPartitions(t *testing.T) {
 
 // TestCrashFrozen is TestCrash with gold that comes first.
 func TestCrashFrozen(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		var golds, recs []evalstream.Record
 		for _, r := range retrievalRecords(rng, 800) {

@@ -16,8 +16,8 @@ import (
 // consequence and it ends with the right results; never with others.
 func TestDamagedState(t *testing.T) {
 	rng := rand.New(rand.NewPCG(number(t, "EVALSTREAM_SEED", 1), 9))
-	tries := int(number(t, "EVALSTREAM_TRIES", 3))
-	data := records(rng, 4000, true)
+	tries := int(number(t, "EVALSTREAM_TRIES", 1))
+	data := records(rng, 2000, true)
 	lines := strings.SplitAfter(string(data), "\n")
 	setup := func(to int) *victim {
 		v := &victim{dir: t.TempDir(), args: []string{"run", "p.yaml"}}
@@ -28,9 +28,9 @@ func TestDamagedState(t *testing.T) {
 	want := setup(len(lines)).finish(t, rng)
 
 	// A state that was opened several times has tables, not a log alone.
-	v := setup(1000)
+	v := setup(500)
 	v.args = append(v.args, "--state", "state")
-	for _, to := range []int{1000, 2000, 3000} {
+	for _, to := range []int{500, 1000, 1500} {
 		v.write(t, "data.ndjson", []byte(strings.Join(lines[:to], "")))
 		if e := v.finish(t, rng); e.Code != 0 {
 			t.Fatalf("exit code %d", e.Code)

@@ -30,6 +30,14 @@ func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evals
 		switch o := st.options.(type) {
 		case *stages.ParseOptions:
 			step.New, step.Doc, err = parseStep(list, i, o, c)
+		case *stages.ContextOptions:
+			step.New, step.Doc, err = contextStep(list, i, o)
+		case *stages.EmbedOptions:
+			step.New, step.Doc, err = s.embedStep(list, i, o, load)
+		case *stages.ClassifyOptions:
+			step.New, step.Doc, err = s.classifyStep(ctx, o, load)
+		case *stages.RankOptions:
+			step.New, step.Doc, err = s.rankStep(ctx, o, load)
 		case *stages.ScoreOptions:
 			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
 		case *stages.AggregateOptions:
@@ -65,7 +73,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: i == len(list)-1}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i)}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {
@@ -74,6 +82,11 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 		plan.Map = append(plan.Map, m)
 	}
 	for _, later := range list[i+1:] {
+		if co, ok := later.options.(*stages.ContextOptions); ok {
+			if names, err := co.Fields(); err == nil { // else its own step says so
+				plan.Texts = names
+			}
+		}
 		if ao, ok := later.options.(*stages.AggregateOptions); ok {
 			a, err := ao.Aggregation()
 			if err != nil {

@@ -52,10 +52,7 @@ func addFlags(cmd *cobra.Command, sets ...*flag.FlagSet) {
 }
 
 func (e *env) filter(cmd *cobra.Command, verb string, o stages.Options, c *common, files []string) error {
-	inputs := files
-	if so, ok := o.(*stages.ScoreOptions); ok {
-		inputs = append([]string{so.Gold}, files...)
-	}
+	inputs := append([]string{sideOf(o)}, files...)
 	return e.do(cmd, verb, c, inputs, []stage{{verb: verb, name: verb, options: o}}, files, false, e.stdoutSink(), func() error { return nil })
 }
 

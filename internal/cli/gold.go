@@ -33,10 +33,7 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
-	s.rejects.muted = s.kept.resumes() // the rejects of gold are in the file
-	s.gold, err = job.Run(ctx)
-	s.rejects.muted = false
-	s.kept.goldRead(digest.Sum64())
+	err = s.readSide(ctx, "gold", &job, digest)
 	if errors.Is(err, evalstream.ErrStopped) {
 		s.summarize(evalstream.Summary{})
 		return nil, &saidError{evalstream.ExitRejects}
@@ -45,9 +42,6 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	gold.Seal()
-	if s.rejects.base, err = s.rejects.Length(); err != nil {
-		return nil, err
-	}
 	if gold.Units() == 0 {
 		s.summarize(evalstream.Summary{})
 		return nil, &evalstream.ExitError{

@@ -26,8 +26,8 @@ type input struct {
 // open opens edges as one source. NDJSON and TREC are told apart by content, and must
 // not be mixed; gather reads TREC runs whole, so that lists may be spread over a file.
 //
-// digest, if it is not nil, hashes all bytes that are read, and nothing is skipped
-// then: it is for gold. Otherwise, with a state, what it has read already is skipped.
+// With a state, what it has read already is skipped, unless digest is set: that is for
+// side inputs, which are read whole, and hashes all bytes of them.
 func (s *session) open(ctx context.Context, edges []string, gather bool, digest *xxh3.Hasher) (*input, error) {
 	if len(edges) == 0 {
 		edges = []string{"-"}
@@ -42,7 +42,10 @@ func (s *session) open(ctx context.Context, edges []string, gather bool, digest 
 	}
 	src := NewSource(s.stdin, inputs...)
 	src.MaxLine = int(s.common.maxLine)
-	p := &peeked{src: src, digest: digest}
+	p := &peeked{src: src}
+	if s.kept != nil {
+		p.digest = digest
+	}
 	if err := src.Read(ctx, &p.first); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	} else if err == nil {

@@ -120,7 +120,7 @@ func (e *env) root() *cobra.Command {
 	for _, c := range e.filters() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(e.run(), e.plan(), e.state(), e.version())
+	root.AddCommand(e.run(), e.plan(), e.transform(), e.state(), e.version())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	return root

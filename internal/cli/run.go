@@ -176,9 +176,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	}
 	inputs := []string{from}
 	for _, st := range list {
-		if so, ok := st.options.(*stages.ScoreOptions); ok {
-			inputs = append(inputs, so.Gold)
-		}
+		inputs = append(inputs, sideOf(st.options))
 	}
 	edge, err := ParseEdge("to", to)
 	if err != nil {

@@ -19,9 +19,11 @@ type session struct {
 	verb    string
 	common  *common
 	rejects *Rejects
-	close   io.Closer // the rejects file; nil if there is none
-	gold    evalstream.Summary
-	kept    *keptState // nil without --state
+	close   io.Closer          // the rejects file; nil if there is none
+	sides   evalstream.Summary // what was read whole before the first record
+	closers []io.Closer        // what was opened for the steps
+	notes   []string           // what a reader of the results should know
+	kept    *keptState         // nil without --state
 }
 
 // begin opens what a command needs before its first record. inputs are the edges that
@@ -65,6 +67,11 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 func (s *session) end(ctx context.Context, err error) error {
 	if closeErr := s.kept.close(); err == nil {
 		err = closeErr
+	}
+	for _, c := range s.closers {
+		if closeErr := c.Close(); err == nil && closeErr != nil {
+			err = evalstream.Lost(closeErr)
+		}
 	}
 	if s.close == nil {
 		return err
@@ -155,8 +162,8 @@ func (*session) run(ctx context.Context, job *evalstream.Job) (evalstream.Summar
 
 // judge says whether there were too many rejects.
 func (s *session) judge(sum evalstream.Summary) error {
-	total := sum.Rejects + s.gold.Rejects
-	records := sum.Lines - sum.Blank + s.gold.Lines - s.gold.Blank
+	total := sum.Rejects + s.sides.Rejects
+	records := sum.Lines - sum.Blank + s.sides.Lines - s.sides.Blank
 	if !s.common.maxRejects.Exceeded(total, records) {
 		return nil
 	}
@@ -170,19 +177,11 @@ func (s *session) summarize(sum evalstream.Summary) {
 	if s.common.quiet && s.rejects.total == 0 {
 		return
 	}
-	if s.gold.Lines > 0 {
-		all := sum
-		all.Lines += s.gold.Lines
-		all.Blank += s.gold.Blank
-		all.Rejects += s.gold.Rejects
-		all.Tallies = append(append([]evalstream.Tally{}, s.gold.Tallies...), sum.Tallies...)
-		all.ByClass = map[evalstream.Class]int64{}
-		for _, from := range []map[evalstream.Class]int64{s.gold.ByClass, sum.ByClass} {
-			for class, n := range from {
-				all.ByClass[class] += n
-			}
+	sum = joined(s.sides, sum)
+	for _, n := range s.notes {
+		if _, err := fmt.Fprintf(s.stderr, "note: %s\n", n); err != nil {
+			return
 		}
-		sum = all
 	}
 	if err := WriteSummary(s.stderr, s.verb, sum, s.rejects); err != nil {
 		return // nobody reads stderr: there is no one left to tell

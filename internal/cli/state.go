@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -11,8 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
-	"evalstream/stages"
 	statedir "evalstream/topics/state"
 )
 
@@ -20,7 +22,7 @@ import (
 type keptState struct {
 	store *statedir.Store
 	point *evalstream.Checkpoint // nil: the state is new
-	gold  string                 // digest of the gold that was read
+	sides []evalstream.Option    // digests of what was read before the first record, by name
 }
 
 func (k *keptState) has() bool { return k != nil }
@@ -35,10 +37,21 @@ func (k *keptState) close() error {
 	return k.store.Close()
 }
 
-func (k *keptState) goldRead(digest uint64) {
-	if k != nil {
-		k.gold = fmt.Sprintf("%016x", digest)
+// readSide runs the job that reads a side input whole. Where the state goes on, the
+// rejects of that are in their file already: they are counted and not written again.
+func (s *session) readSide(ctx context.Context, name string, job *evalstream.Job, digest *xxh3.Hasher) error {
+	s.rejects.muted = s.kept.resumes()
+	sum, err := job.Run(ctx)
+	s.rejects.muted = false
+	s.sides = joined(s.sides, sum)
+	if err != nil || s.kept == nil {
+		return err
 	}
+	s.kept.sides = append(s.kept.sides, evalstream.Option{Name: name, Value: fmt.Sprintf("%016x", digest.Sum64())})
+	if !s.kept.resumes() {
+		s.rejects.base, err = s.rejects.Length()
+	}
+	return err
 }
 
 // openState opens the directory of --state. A file may then be named only once: the
@@ -72,7 +85,7 @@ func (s *session) bindState(list []stage) error {
 	if s.kept == nil {
 		return nil
 	}
-	options, err := stateOptions(complete(list), s.common, s.kept.gold)
+	options, err := stateOptions(complete(list), s.common, s.kept.sides)
 	if err != nil {
 		return err
 	}
@@ -84,15 +97,22 @@ func stateFlags() []string {
 	return []string{"max-line", "horizon", "max-out-of-order", "time-from", "time-unit", "on-conflict"}
 }
 
-// stepsOption names the option that lists the steps, and goldOption the one for the
-// digest of gold that was read first.
-const (
-	stepsOption = "steps"
-	goldOption  = "gold"
-)
+// stepsOption names the option that lists the steps.
+const stepsOption = "steps"
+
+// sideFields are the options that name a side input, which a state knows by its digest
+// wherever it lies.
+func sideFields() []string { return []string{"Gold", "Passages", "Instances"} }
+
+// otherFields are options of remote steps that say how, not what, they ask.
+func otherFields() []string {
+	return []string{
+		"Log", "URL", "KeyEnv", "KeyFile", "Timeout", "Deadline", "Linger", "Batch", "BatchBytes", "InFlight", "Attempts", "RetrySeed",
+	}
+}
 
 // stateOptions are all options that decide what the state is, as text.
-func stateOptions(list []stage, c *common, gold string) ([]evalstream.Option, error) {
+func stateOptions(list []stage, c *common, sides []evalstream.Option) ([]evalstream.Option, error) {
 	var steps []string
 	for _, st := range list {
 		steps = append(steps, st.name+"="+st.verb)
@@ -121,14 +141,16 @@ func stateOptions(list []stage, c *common, gold string) ([]evalstream.Option, er
 		}
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
 			value := string(fields[field])
-			if _, score := st.options.(*stages.ScoreOptions); score && field == "Gold" && value != `""` && value != strconv.Quote(inlineGold) {
-				value = strconv.Quote(goldOption) // by its digest, wherever it lies
+			if slices.Contains(otherFields(), field) {
+				continue
+			}
+			if slices.Contains(sideFields(), field) && value != `""` && value != strconv.Quote(inlineGold) {
+				value = strconv.Quote(strings.ToLower(field))
 			}
 			add(st.name+"."+field, value)
 		}
 	}
-	add(goldOption, gold)
-	return options, nil
+	return append(options, sides...), nil
 }
 
 // placer says what the state has of origins whose records are not lines.

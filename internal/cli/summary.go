@@ -26,6 +26,11 @@ func WriteSummary(w io.Writer, verb string, sum evalstream.Summary, rejects *Rej
 	for _, t := range sum.Tallies {
 		b.WriteString(tallyText(t) + "\n")
 	}
+	for _, c := range sum.Counters {
+		if c.N != 0 {
+			fmt.Fprintf(&b, "%s: %s: %s\n", c.Step, c.Name, count(c.N))
+		}
+	}
 	if sum.Rejects > 0 {
 		fmt.Fprintf(&b, "%s: %s\n", plural(sum.Rejects, "reject"), classes(sum.ByClass))
 	}

@@ -196,6 +196,9 @@ type small struct {
 }
 
 func (s small) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if s.left.Load() < 0 {
+		return nil, &fs.PathError{Op: "open", Path: "x", Err: unix.ENOSPC}
+	}
 	f, err := s.unforced.Create(name, c)
 	return smallFile{f, s.left}, err
 }
