@@ -208,6 +208,15 @@ func (s small) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File
 	return smallFile{f, s.left}, err
 }
 
+// Remove fails as well once the disk is full: what is left of Pebble in this process
+// would go on cleaning up, where a process has ended.
+func (s small) Remove(name string) error {
+	if s.left.Load() < 0 {
+		return &fs.PathError{Op: "remove", Path: name, Err: unix.ENOSPC}
+	}
+	return s.unforced.Remove(name)
+}
+
 type smallFile struct {
 	vfs.File
 	left *atomic.Int64
