@@ -123,8 +123,8 @@ func (l *lane) keep() error {
 		l.toTick = cp.ToTick
 	}
 	l.dirty = true // everything is published once more
-	for i := range k.places {
-		l.through = append(l.through, Through{Origin: &k.places[i].Origin, Line: k.places[i].Line})
+	for _, at := range k.places { // a copy each: results keep the pointer
+		l.through = append(l.through, Through{Origin: &at.Origin, Line: at.Line})
 	}
 	r.last[l.partition], l.nextSeq = cp.Next-1, cp.Next
 	r.lines.Add(cp.Lines)

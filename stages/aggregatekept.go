@@ -400,7 +400,7 @@ func (a *aggregate) loadBase(key, val []byte) error {
 		c.Sums = append(c.Sums, evalstream.Nano(e.varint()))
 	}
 	if len(c.Sums) > 0 {
-		c.Measures = a.book.names
+		c.Measures = a.names
 	}
 	for range e.count() {
 		row := evalstream.Count{Name: e.text()}
@@ -484,8 +484,8 @@ func (a *aggregate) header() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b = binary.AppendVarint(b, int64(a.family))
-	b = binary.AppendUvarint(b, uint64(len(a.book.names)))
-	for _, name := range a.book.names {
+	b = binary.AppendUvarint(b, uint64(len(a.names)))
+	for _, name := range a.names {
 		b = appendText(b, name)
 	}
 	b = appendFlag(b, a.settings != nil)
@@ -515,9 +515,9 @@ func (a *aggregate) readHeader(val []byte) error {
 		k.counted[i] = int(e.uvarint())
 	}
 	a.family = int(e.varint())
-	a.measures, a.book.names = nil, nil
+	a.measures, a.names = nil, nil
 	for range e.count() {
-		a.book.names = append(a.book.names, e.text())
+		a.names = append(a.names, e.text())
 	}
 	if e.flag() {
 		a.settings = &evalstream.Settings{Digest: e.text(), Text: e.text()}
@@ -530,7 +530,7 @@ func (a *aggregate) readHeader(val []byte) error {
 	if a.family < -1 || a.family >= families {
 		return fmt.Errorf("want a family below %d, got %d", families, a.family)
 	}
-	for _, name := range a.book.names {
+	for _, name := range a.names {
 		m, err := metric.ParseMeasure(name)
 		if err != nil {
 			return err
@@ -608,10 +608,9 @@ func (k *aggregateKept) setExtra(hash [2]uint64, j judgedSlots) {
 	}
 	key := hashKey(aggregateExtras, hash)
 	value := func(n uint32) []byte { return binary.AppendUvarint(nil, uint64(n)) }
-	switch {
-	case is == 0:
+	if is == 0 {
 		k.remove(key, value(j.was))
-	default:
+	} else {
 		if j.was > 0 {
 			k.ledger.take(sumOf(key, value(j.was)))
 		}

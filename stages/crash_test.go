@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // shelves is a store in memory whose commits fail now and then: before or after they
 // have taken effect, as a kill would have it.
 type shelves struct {
+	mu      sync.Mutex
 	rng     *rand.Rand
 	crash   int // one commit in so many crashes; 0: none
 	entries map[string]map[string]string
@@ -31,24 +33,33 @@ type shelves struct {
 var errCrash = errors.New("crash")
 
 func newShelves(rng *rand.Rand, crash int) *shelves {
-	return &shelves{rng: rng, crash: crash, entries: map[string]map[string]string{}, points: map[int32]evalstream.Checkpoint{}}
+	return &shelves{rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), crash: crash, entries: map[string]map[string]string{}, points: map[int32]evalstream.Checkpoint{}}
 }
 
 func (s *shelves) Partitions() ([]int32, error) { return slices.Sorted(maps.Keys(s.points)), nil }
 
 func (s *shelves) Checkpoint(p int32) (*evalstream.Checkpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	cp, ok := s.points[p]
 	if !ok {
 		return nil, nil
 	}
-	cp.ByClass, cp.Places, cp.Front = maps.Clone(cp.ByClass), slices.Clone(cp.Places), slices.Clone(cp.Front)
+	cp = copied(cp)
 	return &cp, nil
+}
+
+func copied(cp evalstream.Checkpoint) evalstream.Checkpoint {
+	cp.ByClass, cp.Places, cp.Front, cp.Counters = maps.Clone(cp.ByClass), slices.Clone(cp.Places), slices.Clone(cp.Front), slices.Clone(cp.Counters)
+	return cp
 }
 
 func shelfName(step string, p int32) string { return fmt.Sprintf("%s/%d", step, p) }
 
 func (s *shelves) Scan(step string, p int32, from []byte, f func(key, val []byte) (bool, error)) error {
-	es := s.entries[shelfName(step, p)]
+	s.mu.Lock()
+	es := maps.Clone(s.entries[shelfName(step, p)])
+	s.mu.Unlock()
 	for _, k := range slices.Sorted(maps.Keys(es)) {
 		if k < string(from) {
 			continue
@@ -61,11 +72,15 @@ func (s *shelves) Scan(step string, p int32, from []byte, f func(key, val []byte
 }
 
 func (s *shelves) Get(dst []byte, step string, p int32, key []byte) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	v, ok := s.entries[shelfName(step, p)][string(key)]
 	return append(dst, v...), ok, nil
 }
 
 func (s *shelves) Commit(p int32, changes []evalstream.StepChanges, cp *evalstream.Checkpoint) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	crash := s.crash > 0 && s.rng.IntN(s.crash) == 0
 	if crash && s.rng.IntN(2) == 0 {
 		return errCrash
@@ -84,9 +99,7 @@ func (s *shelves) Commit(p int32, changes []evalstream.StepChanges, cp *evalstre
 			}
 		}
 	}
-	s.points[p] = *cp
-	copied, _ := s.Checkpoint(p)
-	s.points[p] = *copied
+	s.points[p] = copied(*cp)
 	if crash {
 		return errCrash
 	}

@@ -77,7 +77,7 @@ func (v *victim) start(t *testing.T, rng *rand.Rand, whole bool) (cmd *exec.Cmd,
 }
 
 func (v *victim) pour(ctx context.Context, in io.WriteCloser, drop int, whole bool) {
-	defer in.Close()
+	defer func() { _ = in.Close() }() // it may be killed
 	at := int(v.sent.Load())
 	if whole {
 		at = len(v.stdin)
@@ -293,8 +293,11 @@ func (v *victim) write(t *testing.T, name string, data []byte) {
 func (v *victim) killed(t *testing.T, rng *rand.Rand, whole time.Duration) bool {
 	t.Helper()
 	cmd, stderr := v.start(t, rng, false)
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = cmd.Wait() // how it ended is in its state
+	}()
 	limit := whole
 	if v.stdin != nil {
 		limit += 100 * time.Millisecond // it comes drop by drop

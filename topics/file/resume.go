@@ -196,7 +196,7 @@ func (s *Source) seek(n *int64) error {
 	}
 	at, err := r.f.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return nil // it can be read
+		return s.lost(err)
 	}
 	info, err := r.f.Stat()
 	if err != nil {

@@ -90,14 +90,14 @@ func TestResume(t *testing.T) {
 			s := open(piped)
 			var b evalstream.Block
 			var first *evalstream.Block
-			keep := false
 			if rng.IntN(2) == 0 { // the command has looked at the first block
 				if err := s.Read(t.Context(), &b); err != nil {
 					t.Fatal(err)
 				}
 				first = &b
 			}
-			if keep, err = s.Resume(t.Context(), cp, first); err != nil {
+			keep, err := s.Resume(t.Context(), cp, first)
+			if err != nil {
 				t.Fatal(err)
 			}
 			for range 1 + rng.IntN(3) {
