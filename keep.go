@@ -122,7 +122,7 @@ func (l *lane) keep() error {
 	if cp.ToTick > 0 && cp.ToTick <= l.every.Records {
 		l.toTick = cp.ToTick
 	}
-	l.dirty = true // everything is published once more
+	l.dirty = true                // everything is published once more
 	for _, at := range k.places { // a copy each: results keep the pointer
 		l.through = append(l.through, Through{Origin: &at.Origin, Line: at.Line})
 	}
