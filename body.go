@@ -172,7 +172,7 @@ type Result struct {
 	Missing        int64  // judged units that this run never answered
 	MissingUnknown string // why Missing is not known; "" if it is
 	Pending        int64
-	Unjudged       int64
+	Unjudged       int64 // no gold came, within the horizon or at all
 
 	Intervals  []Interval
 	NoInterval string // why there is none

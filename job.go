@@ -53,6 +53,7 @@ type Summary struct {
 	ByClass  map[Class]int64
 	Tallies  []Tally   // in the order of the steps, then by kind
 	Counters []Counter // in the order of the steps
+	Notes    []string  // what people should look at, as step: text
 }
 
 // Unbalanced lists the tallies in which a record vanished; it is empty unless the
@@ -389,8 +390,9 @@ func (r *runner) flush(ctx context.Context) error {
 
 // finish says the end of the input to every stage, in the order of the dataflow.
 func (r *runner) finish(ctx context.Context) error {
-	if len(r.lanes) == 0 {
-		if _, err := r.lane(0); err != nil {
+	// A partition that gave nothing has an owner all the same, who says so.
+	for p := range max(1, r.job.Partitions) {
+		if _, err := r.lane(p); err != nil {
 			return err
 		}
 	}
@@ -435,6 +437,13 @@ func (r *runner) summary() Summary {
 	add := func(step string, st any) {
 		if c, ok := st.(Counted); ok {
 			s.count(step, c.Counters())
+		}
+		if n, ok := st.(Noted); ok {
+			for _, text := range n.Notes() {
+				if note := step + ": " + text; !slices.Contains(s.Notes, note) {
+					s.Notes = append(s.Notes, note)
+				}
+			}
 		}
 		t, ok := st.(Tallied)
 		if !ok {

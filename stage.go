@@ -104,6 +104,13 @@ type Counted interface {
 	Counters() []Counter
 }
 
+// Noted is a stage that has something to tell people at the end: what is legal, but
+// hardly meant.
+type Noted interface {
+	// Notes is called after the last record; equal texts of several instances are told once.
+	Notes() []string
+}
+
 // Counter is how often something happened in a step.
 type Counter struct {
 	Step, Name string

@@ -76,7 +76,11 @@ func parseTime(s string) (t evalstream.Time, reason string) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return 0, "want RFC 3339 time, got " + quote(s)
+		reason = "want RFC 3339 time, got " + quote(s)
+		if _, zoneErr := time.Parse(time.RFC3339Nano, s+"Z"); zoneErr == nil {
+			reason += ", which has no zone; add Z (UTC) or an offset such as +01:00"
+		}
+		return 0, reason
 	}
 	t, ok := evalstream.TimeOf(at)
 	if !ok {

@@ -34,6 +34,8 @@ type Plan struct {
 	TimeUnit time.Duration
 	// Lines says that the line goes on: mapped fields and the kind are spliced into it.
 	Lines bool
+	// NoAdvice leaves the advice to use --map out of faults, where it cannot be followed.
+	NoAdvice bool
 }
 
 // Mapping takes a field of a body from elsewhere in the line.

@@ -25,6 +25,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 	}
 	return func() (evalstream.Stage, error) {
 		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
+		g.seen = make([]bool, len(g.fields))
 		g.digester = g.Digester()
 		return g, g.expect(a.Expect)
 	}, nil
@@ -44,6 +45,8 @@ type aggregate struct {
 
 	tupleMu sync.RWMutex
 	tuples  [][]uint32 // by group: its number in each layout
+	seen    []bool     // by field: some unit has it
+	nota    bool       // some label is the negative one
 	adds    []contribution
 	// What Apply sees of them: workers only append.
 	known     [][]uint32
@@ -118,11 +121,12 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if limit, due := a.horizon.see(o.Time); due {
 		a.sweep(limit)
 	}
-	if f := a.horizon.late(o.Time); f != nil {
-		a.late++
-		return f
-	}
+	late := a.horizon.late(o.Time)
 	if o.Unit == ([2]uint64{}) {
+		if late != nil {
+			a.late++
+			return late
+		}
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
@@ -138,6 +142,10 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	}
 	if a.kept != nil {
 		a.fetch(o.Unit)
+	}
+	if late != nil && !a.units.has(o.Unit, o.Run) {
+		a.late++
+		return late
 	}
 	row, at, isNew := a.units.find(o.Unit, o.Run)
 	s := a.units.slots.at(at)
@@ -267,8 +275,11 @@ func grainOf(a *Aggregation) time.Duration {
 	return g
 }
 
-// sweep forgets units older than limit. Their contributions stay in the cells.
+// sweep forgets units older than limit, and a quarter of the horizon more: what score
+// has to say of a unit when it forgets it comes later than that. Contributions stay in
+// the cells.
 func (a *aggregate) sweep(limit evalstream.Time) {
+	limit -= evalstream.Time(a.options.Horizon / 4)
 	oldest := floorDiv(int64(limit), int64(a.grain))
 	old := func(s *slot) bool { return s.pane != math.MinInt32 && a.base+int64(s.pane) < oldest }
 	if a.kept != nil {
@@ -353,6 +364,23 @@ func passReviews(in []evalstream.Record, out *evalstream.Out) {
 			out.Emit(in[i])
 		}
 	}
+}
+
+// Notes says which of the options no unit has answered to.
+func (a *aggregate) Notes() []string {
+	if len(a.tuples) == 0 {
+		return nil
+	}
+	var notes []string
+	for f, name := range a.fields {
+		if !a.seen[f] && name != "run" && name != "mode" {
+			notes = append(notes, fmt.Sprintf("no unit has the field %q; it is (none) in every group", name))
+		}
+	}
+	if a.family == fewshot && a.scored && !a.nota {
+		notes = append(notes, fmt.Sprintf("no label is %q, so every label counts as a relation; --negative names the one that is none", a.options.Negative))
+	}
+	return notes
 }
 
 // digester is the half of aggregate that a worker does: names become numbers.
@@ -481,6 +509,9 @@ func (a *aggregate) newTuple(id uint32, joined string) {
 	a.tupleMu.Lock()
 	defer a.tupleMu.Unlock()
 	a.tuples = append(a.tuples, numbers)
+	for f, literal := range literals {
+		a.seen[f] = a.seen[f] || literal != ""
+	}
 }
 
 func splitFields(joined string) []string {
@@ -558,6 +589,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 // relation is the number of a label, noRelation for the negative one.
 func (a *aggregate) relation(label string) uint32 {
 	if label == a.options.Negative {
+		a.tupleMu.Lock()
+		a.nota = true
+		a.tupleMu.Unlock()
 		return noRelation
 	}
 	return a.relations.id([]byte(label), nil)

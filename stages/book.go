@@ -26,13 +26,13 @@ type book struct {
 	family    int        // -1: not known yet
 	measures  []metric.Measure
 	names     []string
-	settings  *evalstream.Settings
+	settings  *evalstream.Settings // of the scores
+	reading   *evalstream.Settings // of results: the scores', and how they are read
 	mixed     error
 	relations dictionary
 	ballots   dictionary // texts of metric.Ballots
 
-	parsed    []*metric.Ballots    // by number in ballots; the reader's
-	withPanel *evalstream.Settings // the reader's
+	parsed []*metric.Ballots // by number in ballots; the reader's
 }
 
 // layout is the fields that cells are kept by. Groupings that differ in the relation

@@ -131,16 +131,15 @@ func (r *rejectLines) CutBack(n int64) error {
 	return nil
 }
 
-// lastOf keeps the last of the results of one key: a window is final when its horizon
-// has passed, and again at the end.
-func lastOf(rs []evalstream.Result) []evalstream.Result {
-	var last []evalstream.Result
-	for i, r := range rs {
-		if i+1 == len(rs) || resultKey(rs[i+1]) != resultKey(r) {
-			last = append(last, r)
-		}
+// standing is what a reader of a run's results is left with: the last of each key, if
+// it is final. One that is withdrawn is not.
+func standing(all []evalstream.Result) []evalstream.Result {
+	last := map[string]evalstream.Result{}
+	for _, r := range all {
+		last[resultKey(r)] = r
 	}
-	return last
+	out := &results{all: slices.Collect(maps.Values(last))}
+	return out.final()
 }
 
 type trial struct {
@@ -209,7 +208,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 			t.Errorf("records vanished: %+v", bad)
 		}
 		sum.Tallies = slices.DeleteFunc(sum.Tallies, func(t evalstream.Tally) bool { return t.Step == "merge" })
-		return outcome{Final: lastOf(out.final()), Reviews: out.reviews, Summary: sum, Rejects: rejects.lines}, crashes
+		return outcome{Final: standing(out.all), Reviews: out.reviews, Summary: sum, Rejects: rejects.lines}, crashes
 	}
 }
 

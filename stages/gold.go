@@ -23,8 +23,10 @@ type Gold struct {
 	rows      []goldRow // by unit
 	more      []goldRow // further judgments of a unit, in a list
 	revisions map[goldSlot]int64
-	matched   []atomic.Uint32 // by unit, 32 a word
-	waited    int             // units that were looked at for the end
+	matched   []atomic.Uint32        // by unit, 32 a word
+	waited    int                    // units that were looked at for the end
+	met       atomic.Bool            // a prediction met its gold
+	example   atomic.Pointer[string] // a unit that met none
 
 	received, replaced, rejected, passed int64
 }
@@ -196,11 +198,31 @@ func (g *Gold) judgments(dst []judgment, u int32) []judgment {
 		}
 	}
 	if len(dst) > from {
+		if !g.met.Load() {
+			g.met.Store(true)
+		}
 		if w, bit := &g.matched[u/32], uint32(1)<<(u%32); w.Load()&bit == 0 {
 			w.Or(bit)
 		}
 	}
 	return dst
+}
+
+// missed notes a unit that has no gold.
+func (g *Gold) missed(unit string) {
+	if g.example.Load() == nil {
+		unit = strings.Clone(unit)
+		g.example.Store(&unit)
+	}
+}
+
+// notes says that gold and predictions seem to name different things.
+func (g *Gold) notes() []string {
+	example := g.example.Load()
+	if g.met.Load() || example == nil || len(g.rows) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("no prediction met its gold: predictions name units such as %q, gold such as %q", *example, g.units.key(0))}
 }
 
 // waiting calls f for at most n judged units that no worker asked for, and goes on

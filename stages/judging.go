@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"evalstream"
 	"evalstream/stages/metric"
@@ -114,23 +113,6 @@ func (b *book) ballotsOf(id uint32) *metric.Ballots {
 	return b.parsed[id]
 }
 
-// judgedSettings is the settings of results: the score's, and the panel.
-func (b *book) judgedSettings() *evalstream.Settings {
-	if len(b.options.Panel) == 0 {
-		return b.settings
-	}
-	if b.withPanel == nil {
-		panel := " panel=" + strings.Join(b.options.Panel, ",")
-		var digest, text string
-		if b.settings != nil {
-			digest, text = b.settings.Digest, b.settings.Text
-		}
-		b.withPanel = newSettings(digest + panel)
-		b.withPanel.Text = strings.TrimSpace(text + panel)
-	}
-	return b.withPanel
-}
-
 // readJudging appends the results of each dimension D.
 //
 // Of the panel: D, the mean over all units, undecided ones counting as their lowest
@@ -150,7 +132,7 @@ func (b *book) readJudging(dst []*evalstream.Result, base evalstream.Result, v *
 	if slices.ContainsFunc(base.By, func(s evalstream.Slice) bool { return s.Name == judgeField || s.Name == judgeField2 }) {
 		return dst, evalstream.Usagef("by %s: want fields of units; results by judge come anyway", judgeField)
 	}
-	base.Settings = b.judgedSettings()
+	base.Settings = b.resultSettings()
 	hists := map[string][]metric.BallotCount{}
 	v.sum.allBallots(func(id uint32, units int64) {
 		p := b.ballotsOf(id)
@@ -178,7 +160,7 @@ func (b *book) readPanel(dst []*evalstream.Result, base evalstream.Result, dimen
 		r := base
 		r.Metric = dimension + name
 		if len(panel) == 0 {
-			r.Undefined, r.NoInterval = noPanel, noPanel
+			r.Undefined, r.NoInterval = "no_panel", noPanel
 		} else {
 			b.halves(&r, halves, den, proportion)
 		}

@@ -148,6 +148,12 @@ func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evals
 		return nil
 	}
 	m.ended = true
+	if len(m.heard) < int(m.expected) {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitNotEnough, Err: fmt.Errorf("partials of %d of %d partitions came; nothing is final without the others", len(m.heard), m.expected),
+			Hint: "give merge the output of every aggregate --partition I/N",
+		}
+	}
 	return m.publish(out, true)
 }
 

@@ -3,6 +3,7 @@ package stages
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -279,8 +280,8 @@ func (b *book) withdraw(dst []*evalstream.Result, views []view) []*evalstream.Re
 func (b *book) readView(dst []*evalstream.Result, v *view, by []evalstream.Slice) ([]*evalstream.Result, error) {
 	missing, unknown := b.missing(v)
 	base := evalstream.Result{
-		By: by, Window: v.window, N: v.sum.n, Pending: v.sum.pending, Unjudged: v.sum.unjudged,
-		Missing: missing, MissingUnknown: unknown, Settings: b.settings,
+		By: by, Window: v.window, N: v.sum.n, Pending: v.sum.pending, Unjudged: v.sum.unjudged + v.sum.expired,
+		Missing: missing, MissingUnknown: unknown, Settings: b.resultSettings(),
 	}
 	switch b.family {
 	case fewshot:
@@ -291,6 +292,40 @@ func (b *book) readView(dst []*evalstream.Result, v *view, by []evalstream.Slice
 		return b.readJudging(dst, base, v)
 	}
 	return b.readMeans(dst, base, v), nil
+}
+
+// resultSettings is what defines a result: the options of score, and of the reading.
+// Results of different settings have different digests.
+func (b *book) resultSettings() *evalstream.Settings {
+	if b.reading != nil {
+		return b.reading
+	}
+	o := &b.options
+	var how string
+	switch b.family {
+	case fewshot:
+		how = fmt.Sprintf("negative=%s zero_division=%s", o.Negative, o.ZeroDivision)
+	case agreement:
+		how = "level=" + o.Level.String()
+		if len(o.Order) > 0 {
+			how += " order=" + strings.Join(o.Order, ",")
+		}
+	case judging:
+		how = "panel=" + strings.Join(o.Panel, ",")
+	default:
+		how = "missing=skip"
+		if o.MissHits {
+			how = "missing=miss"
+		}
+	}
+	// The score's options do not travel, so the digest is made of its digest.
+	var digest, text string
+	if b.settings != nil {
+		digest, text = b.settings.Digest, b.settings.Text
+	}
+	b.reading = newSettings(digest + " " + how)
+	b.reading.Text = strings.TrimSpace(text + " " + how)
+	return b.reading
 }
 
 // missing is how many judged units the run of the view never answered.
@@ -394,6 +429,14 @@ func interval(i metric.Interval) evalstream.Interval {
 func (b *book) readLabels(dst []*evalstream.Result, base evalstream.Result, v *view) []*evalstream.Result {
 	g := v.reader.grouping
 	zero := b.options.ZeroDivision
+	if v.sum.n == 0 { // nothing was scored, so no convention has anything to say
+		for _, name := range []string{"f1", "precision", "recall"} {
+			row := base
+			row.Metric, row.Undefined, row.NoInterval = name, metric.NoUnits, metric.NoUnits
+			dst = append(dst, &row)
+		}
+		return dst
+	}
 	if g.relation >= 0 {
 		for i, p := range v.sum.relations {
 			if p == (metric.PRF{}) {
@@ -485,7 +528,11 @@ func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) 
 	}
 	domain, err := metric.OrderDomain(b.options.Level, literals, b.options.Order)
 	if err != nil {
-		return metric.Domain{}, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: err, Hint: "name the values from low to high with --order, or take another --level"}
+		hint := "take --level nominal, or --level ordinal with the values from low to high in --order"
+		if b.options.Level == metric.OrdinalLevel {
+			hint = "name the values from low to high with --order, or take another --level"
+		}
+		return metric.Domain{}, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: err, Hint: hint}
 	}
 	counts, err := c.patterns.Counts(domain)
 	return domain, counts, err

@@ -111,6 +111,7 @@ func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, unit int32,
 	s.Unit, s.Run, s.Slices, s.Revision, s.Settings = b.QueryID, b.Run, b.Slices, b.Revision, f.retrieval
 	f.judged = f.gold.judgments(f.judged[:0], unit)
 	if len(f.judged) == 0 {
+		f.gold.missed(b.QueryID)
 		s.Status = evalstream.Unjudged
 		t.Held++
 		t.Of[evalstream.Unjudged]++
@@ -129,7 +130,7 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	t.Received++
 	if !b.HasLabel {
 		t.Rejected++
-		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassSchema, Path: "/label", Reason: "want a label, got none"})
+		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassSchema, Path: "/label", Reason: "missing; want a label (--map label=/POINTER reads it from elsewhere)"})
 		return
 	}
 	label, judged := b.Gold, b.HasGold
@@ -144,6 +145,9 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	s.Settings = f.fewshot
 	t.Held++
 	if !judged {
+		if f.gold != nil {
+			f.gold.missed(s.Unit)
+		}
 		s.Status = evalstream.Unjudged
 		t.Of[evalstream.Unjudged]++
 		return
@@ -179,6 +183,14 @@ func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out 
 		})
 	})
 	return nil
+}
+
+// Notes says when gold and predictions do not meet.
+func (f *frozenScore) Notes() []string {
+	if f.gold == nil {
+		return nil
+	}
+	return f.gold.notes()
 }
 
 // Tallies accounts for predictions; nothing is replaced, since nothing is kept.

@@ -94,6 +94,20 @@ func (u *units) row(hash [2]uint64) *unitRow {
 	return nil
 }
 
+// has reports whether (unit, run) has a slot.
+func (u *units) has(hash [2]uint64, run uint32) bool {
+	row := u.row(hash)
+	if row == nil {
+		return false
+	}
+	for s := row.first; s != 0; s = u.slots.at(s - 1).next {
+		if u.slots.at(s-1).run == run {
+			return true
+		}
+	}
+	return false
+}
+
 // bytes is about what the units take.
 func (u *units) bytes() int64 {
 	return int64(u.rows.len())*24 + int64(len(u.index))*4 + int64(u.slots.len())*20 + int64(u.revisions.len())*8

@@ -210,6 +210,27 @@ func TestSignalDrains(t *testing.T) {
 	}
 }
 
+// TestSignalPrintsTable: a table waits for the end, and a signal is one.
+func TestSignalPrintsTable(t *testing.T) {
+	rejects := filepath.Join(t.TempDir(), "rejects")
+	if err := syscall.Mkfifo(rejects, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told, err := os.OpenFile(rejects, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer told.Close()
+	p := start(t, append(evaluation(t), "-o", "table", "--rejects", rejects)...)
+	p.write(runs(3) + "{}\n")
+	line(t, told, bufio.NewReader(told)) // it has read that far
+	p.signal(syscall.SIGINT)
+	stdout, stderr, code := p.rest()
+	if code != 130 || !strings.Contains(stdout, "success@1") {
+		t.Errorf("exit code %d, want 130 and a table, got\n%s\nstderr:\n%s", code, stdout, stderr)
+	}
+}
+
 // TestSecondSignalStopsAtOnce: nobody reads the output, so the command cannot finish what it has read.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	p := start(t, "parse", "--as", "run", save(t, "runs", runs(20_000)))

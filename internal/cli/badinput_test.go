@@ -213,6 +213,7 @@ func TestBadCommands(t *testing.T) {
 	eval(2, "unknown flag: --meassure", "--meassure", "success@1", runs)
 	eval(2, `measure "success@x": want success@K`, "--measure", "success@x", runs)
 	eval(2, `measure "hits" is unknown: did you mean success@1?`, "--measure", "hits", runs)
+	eval(2, `measure "mrr,map" is unknown: want one name; several are several --measure`, "--measure", "mrr,map", runs)
 	eval(2, `measure "foo@1" is unknown: want one of success@K`, "--measure", "foo@1", runs)
 	eval(2, `want a span such as 15m, 1h or 7d, got "1x"`, "--window", "1x", runs)
 	eval(2, "want a size that is a multiple of the step", "--window", "1h/7m", runs)
@@ -231,9 +232,17 @@ func TestBadCommands(t *testing.T) {
 	f(2, "level: want nominal, ordinal, interval or ratio, got \"cardinal\"", "eval", "agreement", "--level", "cardinal", runs)
 	words := write("words", `{"unit":"u","coder":"a","value":"x"}`+"\n"+`{"unit":"u","coder":"b","value":"y"}`+"\n")
 	f(2, "--order", "eval", "agreement", "--level", "ordinal", words)
+	f(2, "hint: take --level nominal, or --level ordinal with", "eval", "agreement", "--level", "interval", words)
 	f(2, `value "x": want a number at interval level`, "eval", "agreement", "--level", "interval", words)
 	f(2, `no command "evall"`, "evall")
 	f(2, `no command "retreival"; did you mean "retrieval"?`, "eval", "retreival")
+	f(2, `no command "retreival"; did you mean "retrieval"?`, "eval", "retreival", "--qrels", gold, runs)
+	f(2, "unknown flag: --qrel; did you mean --qrels?; see evalstream eval retrieval --help", "eval", "retrieval", "--qrel", gold, runs)
+	f(2, "want the judgments, as in --qrels gold.ndjson, got none (where they come in the stream: evalstream parse |", "eval", "retrieval", runs)
+	f(2, "got none\nhint: a line is", "eval", "retrieval", "--qrels", runs, "--map", "query_id=/q", runs)
+	f(2, "other names go through evalstream parse --as qrel --map query_id=/POINTER", "eval", "retrieval", "--qrels", runs, runs)
+	f(2, "want a pipeline file, as in evalstream run deploy/pipelines/tatqa.yaml, got none", "run")
+	f(2, "want one pipeline file, got 2 arguments; its input is stdin or the from: of the file", "plan", "p.yaml", runs)
 
 	scored := func(more ...string) string {
 		return succeed(t, "", append([]string{"score", "--gold", gold, write("kinds", `{"kind":"run",`+goodRun[1:]+"\n")}, more...)...).stdout

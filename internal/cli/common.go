@@ -60,7 +60,7 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, a `SIZE`; more are read back from DIR when they are needed")
 	c.declareReading(fs)
 	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
-	fs.BoolVar(&c.quiet, "quiet", false, "print no progress and no summary; rejects and errors are still told")
+	fs.BoolVar(&c.quiet, "quiet", false, "print no progress, and no summary unless records were rejected; rejects and errors are still told")
 	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")
 }
 

@@ -63,7 +63,7 @@ func (e *env) evalRetrieval() *cobra.Command {
 		Example: "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.score.Gold == "" {
-				return evalstream.Usagef("qrels: want the judgments, as in --qrels gold.ndjson, got none")
+				return evalstream.Usagef("qrels: want the judgments, as in --qrels gold.ndjson, got none (where they come in the stream: evalstream parse | evalstream score | evalstream aggregate)")
 			}
 			return e.ready(cmd, r, args)
 		},

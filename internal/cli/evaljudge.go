@@ -18,13 +18,12 @@ func (e *env) evalJudge() *cobra.Command {
 	r.parse.As = "verdict"
 	fs := flag.NewFlagSet("judge", flag.ContinueOnError)
 	r.aggregate.DeclarePanel(fs)
-	fs.StringVar(&r.review, "review", "", "`EDGE` for the units that a person should see: NDJSON; the last record of a unit stands, and withdraws it if late verdicts settled it (default: they are counted)")
+	fs.StringVar(&r.review, "review", "", "`FILE` for the units that a person should see, as NDJSON: a record each time that one changes; the last one stands, and withdraws the unit if late verdicts settled it (default: none is written)")
 	r.declareMap(fs)
 	r.aggregate.DeclareGroups(fs)
 	by := fs.Lookup("by")
 	by.Usage, _, _ = strings.Cut(by.Usage, " (default: ")
 	by.Usage += " (default: mode)"
-	r.common.declare(fs)
 	cmd := &cobra.Command{
 		Use: "judge [--panel a,b,c] [flags] VERDICTS...", Short: "judges' verdicts: panel means, coverage, alpha, leniency, swap consistency",
 		Long: "judge: verdicts {span_id, triple_id?, mode?, dimension, judge, verdict, swap?, …} of one or more judges.\n\n" +
@@ -56,8 +55,8 @@ func (e *env) evalJudge() *cobra.Command {
 			return e.ready(cmd, r, args)
 		},
 	}
-	addFlags(cmd, fs)
 	r.declareOutput(cmd)
+	addFlags(cmd, fs, r.common.flags(cmd.Name()))
 	return cmd
 }
 

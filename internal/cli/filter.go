@@ -82,7 +82,9 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 			return err
 		}
 		err = s.execute(ctx, p, in, sink)
-		if _, said := errors.AsType[*saidError](err); err == nil || said {
+		_, said := errors.AsType[*saidError](err)
+		signal, ended := errors.AsType[*signalError](err)
+		if err == nil || said || ended && signal.drained {
 			if doneErr := done(); doneErr != nil {
 				return doneErr
 			}

@@ -24,7 +24,7 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 	if err != nil {
 		return nil, err
 	}
-	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit}
+	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit, NoAdvice: true}
 	p, err := evalstream.New("gold",
 		evalstream.Step{Name: "parse gold", New: stages.NewParse(func() (stages.Decoder, error) { return codecs.NewDecoder(plan) })},
 		evalstream.Step{Name: "gold", New: func() (evalstream.Stage, error) { return gold, nil }},
@@ -46,7 +46,8 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		s.summarize(evalstream.Summary{})
 		return nil, &evalstream.ExitError{
 			Code: evalstream.ExitUsage, Err: fmt.Errorf("gold %s: want judgments, got none", edge),
-			Hint: "a line is {\"query_id\": …, \"passage_id\": …}, a TREC qrels line, or {\"episode\": …, \"query\": …, \"gold\": …}",
+			Hint: "a line is {\"query_id\": …, \"passage_id\": …}, a TREC qrels line, or {\"episode\": …, \"query\": …, \"gold\": …}; " +
+				"--map is for predictions: other names go through evalstream parse --as qrel --map query_id=/POINTER GOLD | … with - as gold",
 		}
 	}
 	return gold, nil

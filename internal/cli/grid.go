@@ -94,7 +94,7 @@ func columnsOf(s *section, groups []*group) []column {
 		spare int
 		of    func(r *row) int64
 	}{
-		{"groups", 0, func(r *row) int64 { return r.of }},
+		{"labels", 0, func(r *row) int64 { return r.of }},
 		{"units", 1, func(r *row) int64 { return r.units }},
 		{"values", 2, func(r *row) int64 { return r.values }},
 		{"missing", 0, func(r *row) int64 { return r.missing }},
@@ -108,6 +108,9 @@ func columnsOf(s *section, groups []*group) []column {
 		cs = append(cs, column{title: c.title, right: true, spare: c.spare, cell: func(_ *group, r *row) string {
 			if c.title == "missing" && r.missingUnknown != "" {
 				return "?"
+			}
+			if c.of(r) == 0 && (c.title == "labels" || c.title == "units" || c.title == "values") && !r.agreed {
+				return "" // the metric has none
 			}
 			return count(c.of(r))
 		}})

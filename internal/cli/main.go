@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"evalstream"
 	"evalstream/topics/file"
@@ -83,8 +84,11 @@ type saidError struct{ code int }
 
 func (s *saidError) Error() string { return fmt.Sprintf("exit code %d", s.code) }
 
-// signalError says that a signal ended the command after it drained.
-type signalError struct{ code int }
+// signalError says that a signal ended the command.
+type signalError struct {
+	code    int
+	drained bool // what had been read was finished: its results are whole
+}
 
 func (s *signalError) Error() string { return fmt.Sprintf("ended by a signal (exit code %d)", s.code) }
 
@@ -113,7 +117,7 @@ func (e *env) root() *cobra.Command {
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return flagFault(cmd, err)
 	})
 	root.AddGroup(&cobra.Group{ID: "ready", Title: "Ready pipelines:"}, &cobra.Group{ID: "stage", Title: "Stages, each a filter on NDJSON:"}, &cobra.Group{ID: "other", Title: "Pipelines and the rest:"})
 	root.AddCommand(e.eval(), e.trecEval())
@@ -133,6 +137,33 @@ func noCommand(cmd *cobra.Command, name string) error {
 		names = append(names, c.Name())
 	}
 	return &usageError{fmt.Errorf("no command %q%s; see %s --help", name, didYouMean(name, names), cmd.CommandPath())}
+}
+
+// flagFault says which command or flag was meant by one that cmd does not have.
+func flagFault(cmd *cobra.Command, err error) error {
+	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
+		return noCommand(cmd, args[0])
+	}
+	meant := ""
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if name := nearest(unknown.GetSpecifiedName(), names); name != "" {
+			meant = fmt.Sprintf("; did you mean --%s?", name)
+		}
+	}
+	return &usageError{fmt.Errorf("%w%s; see %s --help", err, meant, cmd.CommandPath())}
+}
+
+// onePipeline wants one argument, a pipeline file.
+func onePipeline(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("want a pipeline file, as in %s deploy/pipelines/tatqa.yaml, got none", cmd.CommandPath())
+	case len(args) > 1:
+		return fmt.Errorf("want one pipeline file, got %d arguments; its input is stdin or the from: of the file", len(args))
+	}
+	return nil
 }
 
 // usage makes cobra's argument faults exit 2.

@@ -19,8 +19,14 @@ type Rejects struct {
 	// Width is how many columns an excerpt may take; 0 is 80.
 	Width int
 
+	// Tell gets each of the first ten messages at once, so that whoever watches a
+	// stream that goes on for hours sees what is wrong with it; nil keeps them for the
+	// summary.
+	Tell func(message string)
+
 	next  evalstream.Sink
 	first []string
+	kept  int
 	total int64
 	// muted counts and does not hand on: what the file behind has already.
 	muted bool
@@ -38,7 +44,12 @@ func (s *Rejects) Write(ctx context.Context, recs []evalstream.Record) error {
 			continue
 		}
 		s.total++
-		if len(s.first) < keptRejects {
+		if s.kept++; s.kept > keptRejects {
+			continue
+		}
+		if s.Tell != nil {
+			s.Tell(s.message(r))
+		} else {
 			s.first = append(s.first, s.message(r))
 		}
 	}

@@ -20,7 +20,7 @@ func (e *env) run() *cobra.Command {
 	fs := c.flags("run")
 	cmd := &cobra.Command{
 		Use: "run PIPELINE.yaml", Short: "run a pipeline file",
-		Long: "Run the stages of a pipeline file from its from: (default stdin) to its to: (default stdout).\nThe flags below may also stand at the top level of the file, with _ for -; the command line wins.", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Long: "Run the stages of a pipeline file from its from: (default stdin) to its to: (default stdout).\nThe flags below may also stand at the top level of the file, with _ for -; the command line wins.", GroupID: "other", Args: usage(onePipeline),
 		Example: "  evalstream run deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], fs, cmd)
@@ -38,7 +38,7 @@ func (e *env) plan() *cobra.Command {
 	c := newCommon()
 	fs := c.flags("plan")
 	cmd := &cobra.Command{
-		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(cobra.ExactArgs(1)),
+		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(onePipeline),
 		Example: "  evalstream plan deploy/pipelines/tatqa.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], fs, nil)

@@ -5,15 +5,20 @@ import (
 	"strings"
 )
 
-// didYouMean suggests the nearest name, or lists them all.
-func didYouMean(name string, names []string) string {
+// nearest is the one of names that differs least from name, "" if all differ much.
+func nearest(name string, names []string) string {
 	best, at := "", 3
 	for _, n := range names {
 		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < at {
 			best, at = n, d
 		}
 	}
-	if best != "" {
+	return best
+}
+
+// didYouMean suggests the nearest name, or lists them all.
+func didYouMean(name string, names []string) string {
+	if best := nearest(name, names); best != "" {
 		return fmt.Sprintf("; did you mean %q?", best)
 	}
 	return fmt.Sprintf(" (have %s)", strings.Join(names, ", "))

@@ -18,7 +18,7 @@ func WriteSummary(w io.Writer, verb string, sum evalstream.Summary, rejects *Rej
 		for _, m := range rejects.first {
 			b.WriteString("evalstream " + verb + ": " + m + "\n")
 		}
-		if more := rejects.total - int64(len(rejects.first)); more > 0 {
+		if more := rejects.total - int64(min(rejects.kept, keptRejects)); more > 0 {
 			fmt.Fprintf(&b, "evalstream %s: and %s (--rejects FILE keeps them all)\n", verb, plural(more, "more reject"))
 		}
 	}
@@ -30,6 +30,9 @@ func WriteSummary(w io.Writer, verb string, sum evalstream.Summary, rejects *Rej
 		if c.N != 0 {
 			fmt.Fprintf(&b, "%s: %s: %s\n", c.Step, c.Name, count(c.N))
 		}
+	}
+	for _, note := range sum.Notes {
+		b.WriteString("note: " + note + "\n")
 	}
 	if sum.Rejects > 0 {
 		fmt.Fprintf(&b, "%s: %s\n", plural(sum.Rejects, "reject"), classes(sum.ByClass))

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Level is the level of measurement of ratings: it says what the distance between two values is.
@@ -84,7 +85,7 @@ func OrderDomain(level Level, literals, order []string) (Domain, error) {
 		}
 		for _, s := range literals {
 			if _, ok := d.index[s]; !ok {
-				return Domain{}, fmt.Errorf("value %s is not in the order %s; add it", quoted(s), quoted(fmt.Sprint(order)))
+				return Domain{}, fmt.Errorf("value %s is not in the order %s; add it", quoted(s), quoted(strings.Join(order, ",")))
 			}
 		}
 		return d, nil

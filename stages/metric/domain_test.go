@@ -42,7 +42,7 @@ func TestOrderDomainRejects(t *testing.T) {
 		}
 	}
 	f(OrdinalLevel, []string{"1", "good"}, nil, `value "good": ordinal values that are not numbers need an order: name the values from low to high`)
-	f(OrdinalLevel, []string{"good", "bad"}, []string{"poor", "good"}, `value "bad" is not in the order "[poor good]"; add it`)
+	f(OrdinalLevel, []string{"good", "bad"}, []string{"poor", "good"}, `value "bad" is not in the order "poor,good"; add it`)
 	f(OrdinalLevel, nil, []string{"poor", "poor"}, `order: value "poor" is there twice`)
 	f(NominalLevel, nil, []string{"poor", "good"}, "order: want none at nominal level, got 2 values; remove it or take ordinal")
 	f(IntervalLevel, []string{"x"}, nil, `value "x": want a number at interval level`)

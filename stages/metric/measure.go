@@ -192,6 +192,9 @@ func ParseMeasure(name string) (Measure, error) {
 
 // unknownMeasure suggests what trec_eval's name or a slip of the pen stands for.
 func unknownMeasure(name string) error {
+	if first, _, several := strings.Cut(name, ","); several && first != "" {
+		return fmt.Errorf("measure %q is unknown: want one name; several are several --measure, or a list in a pipeline file", name)
+	}
 	key := strings.ToLower(name)
 	if meant, ok := map[string]string{
 		"recip_rank": "mrr", "mean_reciprocal_rank": "mrr", "hit": "success@1", "hits": "success@1", "accuracy": "success@1",
