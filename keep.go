@@ -30,6 +30,7 @@ type kept struct {
 	bytes     int64 // that were applied since
 	applying  bool  // a block is half applied, or failed so: nothing to commit
 	changes   []StepChanges
+	failed    error // of a commit: stages take its changes for saved, so none may follow
 }
 
 // tracing is a stateless step that leaves a trace, and what keeps it.
@@ -292,6 +293,14 @@ func (l *lane) commit(ctx context.Context) error {
 	if k == nil || !k.unsaved || k.applying {
 		return nil
 	}
+	if k.failed == nil {
+		k.failed = l.commitOnce(ctx)
+	}
+	return k.failed
+}
+
+func (l *lane) commitOnce(ctx context.Context) error {
+	k := l.kept
 	k.unsaved, k.bytes = false, 0
 	if err := l.r.flush(ctx); err != nil {
 		return err
