@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build demo test race fuzz lint bench gen docs cover
+.PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,12 @@ gen: ## write the generated files again
 
 docs: ## execute the commands of README.md and docs/ and compare their output (UPDATE=1 rewrites it)
 	go test -count=1 -tags docs ./docs $(if $(UPDATE),-update)
+
+man: build ## write man pages into bin/man1
+	bin/evalstream man bin/man1
+
+metrics-check: ## let promtool and a real Prometheus read a running pipe (slow; installs Debian's prometheus if it is missing)
+	.ci/metrics-check
 
 cover: ## print the share of statements that the tests reach, by function into cover.out
 	go test -coverpkg=./... -coverprofile=cover.out ./...

@@ -205,6 +205,7 @@ type Partial struct {
 	Pane                  int64  // start of the pane divided by its length; 0 for all
 	Cell                  Cell
 	Judged                int64 // judged units of the partition so far
+	Positions             bool  // some of its units are positions, so that missing is not known
 	Settings              *Settings
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,11 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	var wg sync.WaitGroup
 	for _, w := range r.workers {
 		wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					r.fail(fmt.Errorf("panic, which is a bug: %v\n%s", v, debug.Stack()))
+				}
+			}()
 			if err := w.work(ctx); err != nil {
 				r.fail(err)
 			}

@@ -300,3 +300,20 @@ func TestClock(t *testing.T) {
 		}
 	})
 }
+
+// TestPanic checks that a bug in a stage ends the job with an error, not the program.
+func TestPanic(t *testing.T) {
+	p, err := evalstream.New("panic", evalstream.Step{Name: "bug", New: func() (evalstream.Stage, error) { return bug{}, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := evalstream.Job{Pipeline: p, Source: &lines{text: numbered(100)}, Sink: new(text), Workers: 3}
+	if _, err := job.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "panic, which is a bug: ouch") || evalstream.ExitCode(err) != evalstream.ExitInternal {
+		t.Errorf("got %v, want the panic as an error with exit code 1", err)
+	}
+}
+
+// bug is a stage with one.
+type bug struct{}
+
+func (bug) Process(context.Context, []evalstream.Record, *evalstream.Out) error { panic("ouch") }

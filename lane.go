@@ -120,12 +120,14 @@ func (l *lane) run(ctx context.Context, i int, in []Record) error {
 	if err := s.stage.Process(ctx, in, &s.out); err != nil {
 		return fmt.Errorf("%s: %w", s.step.Name, err)
 	}
+	tell(l.r.job.Hooks.Took, s.step.Name, in)
 	return l.deliver(ctx, i)
 }
 
 // deliver passes on what link i has made.
 func (l *lane) deliver(ctx context.Context, i int) error {
 	s := &l.chain[i]
+	tell(l.r.job.Hooks.Made, s.step.Name, s.out.Records)
 	if len(s.out.Rejects) > 0 {
 		rs := make([]stepReject, len(s.out.Rejects))
 		for k, r := range s.out.Rejects {
@@ -276,6 +278,9 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 	l.r.rejects += int64(len(rs))
 	for _, r := range rs {
 		l.r.byClass[r.Fault.Class]++
+		if h := l.r.job.Hooks.Rejected; h != nil {
+			h(r.step, r.Fault.Class)
+		}
 	}
 	if k := l.kept; k != nil {
 		k.rejects += int64(len(rs))

@@ -20,6 +20,8 @@ type Spec struct {
 	Brokers           []string
 	From, To, Rejects string
 	Stages            []StageSpec
+	Tests             string   // folder of golden cases, from the file's own; "" if it is not said
+	Edges             []Option // from, to, rejects and tests with their positions
 	Options           []Option // of the whole pipeline: the fields that are none of the above
 }
 
@@ -47,7 +49,9 @@ func LoadSpec(file string, data []byte, getenv func(string) (string, bool)) (*Sp
 		if errors.Is(err, io.EOF) {
 			l.fault(&yaml.Node{Line: 1, Column: 1}, "pipeline: want stages, got an empty file")
 		} else {
-			l.fault(&yaml.Node{Line: yamlLine(err), Column: 1}, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+			line := yamlLine(err)
+			reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", line))
+			l.fault(&yaml.Node{Line: line, Column: 1}, "%s", reason)
 		}
 		return nil, l.result()
 	}
@@ -119,11 +123,13 @@ func (l *loader) pipeline(n *yaml.Node) {
 		case "name":
 			l.spec.Name = l.scalar(val, "name")
 		case "from":
-			l.spec.From = l.scalar(val, "from")
+			l.spec.From = l.edge(key, val)
 		case "to":
-			l.spec.To = l.scalar(val, "to")
+			l.spec.To = l.edge(key, val)
 		case "rejects":
-			l.spec.Rejects = l.scalar(val, "rejects")
+			l.spec.Rejects = l.edge(key, val)
+		case "tests":
+			l.spec.Tests = l.edge(key, val)
 		case "brokers":
 			for _, o := range l.values(key, val) {
 				l.spec.Brokers = append(l.spec.Brokers, o.Value)
@@ -138,6 +144,13 @@ func (l *loader) pipeline(n *yaml.Node) {
 	if n.Kind == yaml.MappingNode && !stages {
 		l.fault(n, "pipeline: want stages, got none")
 	}
+}
+
+// edge is a field of the pipeline whose position is kept.
+func (l *loader) edge(key, val *yaml.Node) string {
+	o := Option{Name: key.Value, Value: l.scalar(val, key.Value), Line: val.Line, Column: val.Column}
+	l.spec.Edges = append(l.spec.Edges, o)
+	return o.Value
 }
 
 func (l *loader) stages(n *yaml.Node) {
@@ -181,6 +194,9 @@ func (l *loader) values(key, val *yaml.Node) []Option {
 	}
 	if val.Kind != yaml.SequenceNode {
 		return []Option{{Name: key.Value, Value: l.scalar(val, key.Value), Line: key.Line, Column: key.Column}}
+	}
+	if len(val.Content) == 0 {
+		l.fault(val, "%s: want at least one value, got an empty list", key.Value)
 	}
 	var os []Option
 	for _, item := range val.Content {

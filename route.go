@@ -108,13 +108,13 @@ func (b *Partial) AppendRoute(dst []byte) []byte {
 	return append(appendNames(dst, b.By, b.Window), ']')
 }
 
-// AppendKey adds step, partition, family, the values and the pane to the route.
+// AppendKey adds step, partition, the values and the pane to the route. The family is
+// not in it: a cell does not know its own before a unit is scored.
 func (b *Partial) AppendKey(dst []byte) []byte {
 	dst = appendNames(dst, b.By, b.Window)
 	for _, s := range b.By {
 		dst = AppendString(append(dst, ','), s.Value)
 	}
-	dst = AppendString(append(dst, ','), b.Family)
 	dst = AppendString(append(dst, ','), strconv.FormatInt(b.Pane, 10))
 	dst = AppendString(append(dst, ','), b.Step)
 	dst = AppendString(append(dst, ','), strconv.Itoa(int(b.Partition)))

@@ -118,7 +118,7 @@ func (w *worker) process(ctx context.Context) error {
 		w.r.sinkMu.Lock()
 		rejects := w.r.rejects
 		w.r.sinkMu.Unlock()
-		h(Progress{Partition: l.partition, Lines: w.r.lines.Load(), Rejects: rejects})
+		h(Progress{Partition: l.partition, Lines: w.r.lines.Load(), Rejects: rejects, Watermark: Time(l.mark.Load())})
 	}
 	l.next++
 	l.turn.Broadcast()
@@ -142,6 +142,8 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		if err != nil {
 			return nil, err
 		}
+		tell(w.r.job.Hooks.Took, s.step.Name, recs)
+		tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
 		w.setAside(s.step.Name, s.out.Rejects)
 		s.called, s.failed = s.called+int64(len(recs)), s.failed+int64(len(s.out.Rejects))
 		recs = s.out.Records
@@ -171,6 +173,7 @@ func (w *worker) digest(l *lane, recs []Record) (obs []Observation, split bool, 
 	}
 	w.digested.Reset()
 	w.obs = digester.Digest(recs, w.obs[:0], &w.digested)
+	tell(w.r.job.Hooks.Took, l.chain[0].step.Name, recs)
 	w.setAside(l.chain[0].step.Name, w.digested.Rejects)
 	return w.obs, true, nil
 }
@@ -191,6 +194,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 			if len(s.out.Records) == 0 {
 				break
 			}
+			tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
 			recs, err := w.front(ctx, i+1, s.out.Records)
 			if err != nil {
 				return err

@@ -248,6 +248,9 @@ func (o *object) partial(b *evalstream.Partial) {
 	o.nested("by", func() { o.slices(b.By) })
 	o.text("window", b.Window)
 	o.int("pane", b.Pane)
+	if b.Positions {
+		o.bool("position", true)
+	}
 	o.int("n", b.Cell.N)
 	o.int("pending", b.Cell.Pending)
 	o.int("unjudged", b.Cell.Unjudged)

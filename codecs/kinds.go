@@ -84,6 +84,7 @@ const (
 	partialSums
 	partialCounts
 	partialJudged
+	partialPosition
 	partialSettings
 )
 
@@ -114,7 +115,7 @@ func specs() []kindSpec {
 			partialFamily: "family", partialBy: "by", partialWindow: "window", partialPane: "pane",
 			partialN: "n", partialPending: "pending", partialUnjudged: "unjudged",
 			partialExpired: "expired", partialMeasures: "measures", partialSums: "sums",
-			partialCounts: "counts", partialJudged: "judged", partialSettings: "settings",
+			partialCounts: "counts", partialJudged: "judged", partialPosition: "position", partialSettings: "settings",
 		}},
 		{kind: "passage", sliced: true, read: (*Decoder).readPassage, fields: passageFields()},
 		{kind: "query", sliced: true, read: (*Decoder).readQuery, fields: queryFields()},

@@ -242,6 +242,10 @@ func (d *Decoder) readPartial(rec *evalstream.Record) *evalstream.Fault {
 		return d.at(partialPartition).fault(d.line, d.r.paths[partialPartition], "want integers of 32 bits for partition and partitions")
 	}
 	b.Partition, b.Partitions = int32(partition), int32(partitions)
+	var f *evalstream.Fault
+	if b.Positions, f = d.boolean(partialPosition); f != nil {
+		return f
+	}
 	c, _, f := d.object(partialBy, "object of scalars")
 	if f != nil {
 		return f

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -143,7 +144,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if a.kept != nil {
 		a.fetch(o.Unit)
 	}
-	if late != nil && !a.units.has(o.Unit, o.Run) {
+	if late != nil && (!a.horizon.settled(o.Time) || !a.units.has(o.Unit, o.Run)) {
 		a.late++
 		return late
 	}
@@ -161,7 +162,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 			return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "unit holds a different score of this run; --on-conflict replace takes the newer one"}
 		}
 		a.replaced++
-		if o.Revision < a.units.revision(at) {
+		if held := a.units.revision(at); o.Revision < held && (held != 0 || !empty(s.status())) {
 			return nil
 		}
 		if a.kept != nil {
@@ -175,6 +176,10 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.add(o.Group, o.Pattern, o.Status, a.absolute(pane), 1)
 	return nil
 }
+
+// empty says that a slot of this status has no prediction, so that it has no revision
+// of its own either: whatever comes for it is newer.
+func empty(s evalstream.Status) bool { return s == evalstream.Waiting || s == evalstream.Retracted }
 
 // add adds or takes back one unit in every cell that it belongs to. pane counts in
 // grains from 1970.
@@ -275,11 +280,9 @@ func grainOf(a *Aggregation) time.Duration {
 	return g
 }
 
-// sweep forgets units older than limit, and a quarter of the horizon more: what score
-// has to say of a unit when it forgets it comes later than that. Contributions stay in
-// the cells.
+// sweep forgets units older than limit and the grace. Contributions stay in the cells.
 func (a *aggregate) sweep(limit evalstream.Time) {
-	limit -= evalstream.Time(a.options.Horizon / 4)
+	limit = before(limit, a.horizon.grace())
 	oldest := floorDiv(int64(limit), int64(a.grain))
 	old := func(s *slot) bool { return s.pane != math.MinInt32 && a.base+int64(s.pane) < oldest }
 	if a.kept != nil {
@@ -311,7 +314,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 // partials emits the state of the touched cells, or of all.
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
 	emit := func(p *evalstream.Partial) {
-		p.Settings, p.Judged = a.settings, a.units.judged
+		p.Settings, p.Judged, p.Positions = a.settings, a.units.judged, a.positions
 		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
@@ -550,6 +553,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 	case s.Dimension != "":
 		family = judging
 	}
+	if family == agreement && len(s.Ratings) == 0 {
+		return 0, &evalstream.Fault{Class: evalstream.ClassSchema, Reason: "want values, label and gold, or ratings of a scored unit, got none"}
+	}
 	if s.Settings != d.settings || d.settings == nil {
 		if f := d.a.begin(family, s.Measures, s.Settings); f != nil {
 			return 0, f
@@ -559,7 +565,10 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 	switch family {
 	case retrieval:
 		d.key = append(d.key[:0], 'v')
-		for _, v := range s.Values {
+		for i, v := range s.Values {
+			if f := d.a.checkValue(i, v); f != nil {
+				return 0, f
+			}
 			for shift := 0; shift < 64; shift += 8 {
 				d.key = append(d.key, byte(uint64(v)>>shift))
 			}
@@ -568,7 +577,9 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 			d.a.newContribution(contribution{values: slices.Clone(s.Values)})
 		}), nil
 	case fewshot:
-		d.key = append(append(append(append(d.key[:0], 'l'), s.Label...), fieldEnd), s.Gold...)
+		// By length, since a label may have any byte.
+		d.key = binary.AppendUvarint(append(d.key[:0], 'l'), uint64(len(s.Label)))
+		d.key = append(append(d.key, s.Label...), s.Gold...)
 		return d.patterns.id(d.key, func(uint32, string) {
 			d.a.newContribution(contribution{label: d.a.relation(s.Label), gold: d.a.relation(s.Gold)})
 		}), nil

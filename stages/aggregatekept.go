@@ -170,11 +170,9 @@ func (a *aggregate) contributionOf(key string) (contribution, error) {
 		}
 		return c, nil
 	case 'l':
-		label, gold, ok := bytes.Cut([]byte(rest), []byte{fieldEnd})
-		if !ok {
-			return contribution{}, errShort
-		}
-		return contribution{label: a.relation(string(label)), gold: a.relation(string(gold))}, nil
+		e := &entry{data: []byte(rest)}
+		label := e.text()
+		return contribution{label: a.relation(label), gold: a.relation(string(e.data))}, e.err
 	case 'r':
 		return contribution{ratings: rest}, nil
 	case 'j':

@@ -87,6 +87,10 @@ func (a *Aggregation) Check() error {
 			return fmt.Errorf("window %s: want it once, got it twice", w)
 		}
 	}
+	// A window is published once, though both 1h and 1h/15m have it.
+	a.Windows = slices.DeleteFunc(slices.Clone(a.Windows), func(w Window) bool {
+		return slices.ContainsFunc(a.Windows, func(finer Window) bool { return finer.covers(w) })
+	})
 	seen := map[string]bool{}
 	for _, by := range a.By {
 		key := strings.Join(by, ",")
@@ -112,7 +116,7 @@ func (a *Aggregation) Check() error {
 	if a.Confidence == 0 {
 		a.Confidence = .95
 	}
-	if a.Confidence <= 0 || a.Confidence >= 1 {
+	if !(a.Confidence > 0 && a.Confidence < 1) { // NaN too
 		return fmt.Errorf("confidence: want a number between 0 and 1, got %v", a.Confidence)
 	}
 	for _, m := range a.Intervals {

@@ -52,7 +52,7 @@ func All() []Verb {
 		},
 		{
 			Name: "merge", Doc: "add up the partial states of several partitions", In: "partial", Out: "result",
-			Example: "echo '{\"step\":\"\",\"partition\":0,\"partitions\":1,\"family\":\"retrieval\",\"by\":{\"run\":\"a\"},\"window\":\"all\",\"pane\":0,\"n\":2,\"pending\":0,\"unjudged\":0,\"expired\":0,\"measures\":[\"mrr\"],\"sums\":[0.8],\"judged\":2}' | evalstream parse --as partial | evalstream merge --by run",
+			Example: "cat testdata/partials/*.ndjson | evalstream merge --by run",
 			Options: func() Options { return new(MergeOptions) },
 		},
 	}

@@ -53,6 +53,22 @@ func (c *cell) values(vs []evalstream.Nano, sign evalstream.Nano) {
 	}
 }
 
+// checkValue refuses a value that its measure cannot have: a score may come from
+// anywhere, and sums and intervals rest on the range.
+func (b *book) checkValue(measure int, v evalstream.Nano) *evalstream.Fault {
+	low, high := evalstream.Nano(0), evalstream.One
+	if b.measures[measure].Geometric() {
+		low, high = -12*evalstream.One, 0 // logarithms of values of at least 1e-5
+	}
+	if v >= low && v <= high {
+		return nil
+	}
+	return &evalstream.Fault{
+		Class: evalstream.ClassSchema, Path: "/values/" + b.names[measure],
+		Reason: fmt.Sprintf("want a number from %s to %s, got %s", low, high, v),
+	}
+}
+
 // noRelation is the number of the negative label: it is no relation.
 const noRelation = ^uint32(0)
 
@@ -130,20 +146,50 @@ func (b *book) pack(c *cell) evalstream.Cell {
 	return out
 }
 
+// maxUnits is what one partial can count: more would overflow the sums.
+const maxUnits = 1 << 29
+
 // unpack reads a cell that pack made, perhaps in another process.
 func (b *book) unpack(in *evalstream.Cell) (*cell, error) {
 	c := &cell{n: in.N, pending: in.Pending, unjudged: in.Unjudged, expired: in.Expired}
-	if len(in.Sums) > 0 {
+	for _, n := range [...]int64{in.N, in.Pending, in.Unjudged, in.Expired} {
+		if n < 0 || n > maxUnits {
+			return nil, fmt.Errorf("accumulator: want counts of units from 0 to %d, got %d", maxUnits, n)
+		}
+	}
+	if b.family == retrieval && (in.N > 0 || len(in.Sums) > 0) {
+		if len(in.Sums) != len(b.names) {
+			return nil, fmt.Errorf("accumulator: want a sum for each of %v, got %d", b.names, len(in.Sums))
+		}
 		if !slices.Equal(in.Measures, b.names) {
 			return nil, fmt.Errorf("accumulator: want measures %v, got %v", b.names, in.Measures)
 		}
 		c.sums = slices.Clone(in.Sums)
+		for i, sum := range c.sums {
+			low, high := evalstream.Nano(0), evalstream.Nano(in.N)*evalstream.One
+			if b.measures[i].Geometric() {
+				low, high = -12*high, 0
+			}
+			if sum < low || sum > high {
+				return nil, fmt.Errorf("accumulator: want a sum of %d values of %s, got %s", in.N, b.names[i], sum)
+			}
+		}
 	}
 	for _, row := range in.Counts {
 		switch {
+		case slices.Min(append(row.N, maxUnits)) < 0 || slices.Max(append(row.N, 0)) > maxUnits:
+			return nil, fmt.Errorf("accumulator: row %q: want counts from 0 to %d, got %d", row.Name, maxUnits, row.N)
 		case b.family == fewshot && len(row.N) == 3:
+			if row.N[2] > min(row.N[0], row.N[1]) {
+				return nil, fmt.Errorf("accumulator: row %q: want at most as many correct as guessed and gold, got %d", row.Name, row.N)
+			}
 			*c.relation(b.relations.id([]byte(row.Name), nil)) = metric.PRF{Guessed: row.N[0], Gold: row.N[1], Correct: row.N[2]}
 		case b.family == agreement && len(row.N) == 1:
+			var one metric.Histogram
+			one.AddPattern(row.Name, 1)
+			if _, err := one.Literals(); err != nil {
+				return nil, fmt.Errorf("accumulator: %w", err)
+			}
 			c.patterns.AddPattern(row.Name, row.N[0])
 		case b.family == judging && len(row.N) == 1:
 			if _, err := metric.ParseBallots(row.Name); err != nil {

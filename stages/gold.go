@@ -80,7 +80,7 @@ func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 			}
 			return f
 		}
-		grade := b.Grade
+		grade := max(b.Grade, withdrawn+1) // all grades below 0 mean the same
 		if b.Withdrawn {
 			grade = withdrawn
 		}

@@ -26,7 +26,15 @@ func (h *horizon) watermark() evalstream.Time {
 	if h.newest == evalstream.NoTime {
 		return evalstream.NoTime
 	}
-	return h.newest - h.slack
+	return before(h.newest, h.slack)
+}
+
+// before is t less span, and no earlier than a time can be.
+func before(t, span evalstream.Time) evalstream.Time {
+	if t < evalstream.NoTime+span {
+		return evalstream.NoTime
+	}
+	return t - span
 }
 
 // see takes in a record's time and says whether units older than limit are to be
@@ -44,16 +52,26 @@ func (h *horizon) see(t evalstream.Time) (limit evalstream.Time, due bool) {
 		h.swept = w
 		return 0, false
 	}
-	if w < h.swept+max(1, h.span/8) {
+	if before(w, max(1, h.span/8)) < h.swept {
 		return 0, false
 	}
 	h.swept = w
-	return w - h.span, true
+	return before(w, h.span), true
+}
+
+// grace is how much longer aggregate remembers a unit than score: what score has to
+// say of a unit when it forgets it comes after the horizon has passed.
+func (h *horizon) grace() evalstream.Time { return h.span / 4 }
+
+// settled reports whether a late record may still be what score says of a unit that it
+// remembered.
+func (h *horizon) settled(t evalstream.Time) bool {
+	return t >= before(before(h.watermark(), h.span), h.grace())
 }
 
 // late is the fault of a record that is older than what is remembered, nil if it is not.
 func (h *horizon) late(t evalstream.Time) *evalstream.Fault {
-	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= h.watermark()-h.span {
+	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= before(h.watermark(), h.span) {
 		return nil
 	}
 	return &evalstream.Fault{

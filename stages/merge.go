@@ -71,13 +71,20 @@ func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstre
 }
 
 func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
-	m.expected = max(m.expected, p.Partitions)
+	switch {
+	case p.Partition < 0 || p.Partition >= max(1, p.Partitions):
+		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/partition", Reason: fmt.Sprintf("want a number below %d, the number of partitions, got %d", p.Partitions, p.Partition)}
+	case m.expected > 0 && p.Partitions != m.expected:
+		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/partitions", Reason: fmt.Sprintf("want partials of %d partitions, as the first said, got one of %d", m.expected, p.Partitions)}
+	}
+	m.expected = p.Partitions
 	m.heard[p.Partition] = true
 	source := fmt.Sprintf("%s/%d", p.Step, p.Partition)
 	m.key = p.AppendKey(m.key[:0])
 	old := m.last[string(m.key)]
 	m.judged += p.Judged - m.judgedBy[source]
 	m.judgedBy[source] = p.Judged
+	m.positions = m.positions || p.Positions
 	if p.Family == judgedFamily {
 		if old != nil {
 			m.replaced++

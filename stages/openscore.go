@@ -234,8 +234,9 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	r.top = cloneHits(b.Top)
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(b.Slices)
 	u.see(rec.Time)
-	o.say(rec, b.QueryID, u, r, true, out)
+	// A run without a name has the slot of the unit that waited, so its score comes last.
 	o.wait(rec, b.QueryID, u, out)
+	o.say(rec, b.QueryID, u, r, true, out)
 	return nil
 }
 
@@ -269,8 +270,8 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 	r.label, r.gold, r.hasGold = strings.Clone(b.Label), strings.Clone(b.Gold), b.HasGold
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(s.Slices)
 	u.see(rec.Time)
-	o.say(rec, unit, u, r, true, out)
 	o.wait(rec, unit, u, out)
+	o.say(rec, unit, u, r, true, out)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package stages
 import (
 	"flag"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -79,6 +80,9 @@ func (o *ScoreOptions) DeclareMeasures(fs *flag.FlagSet) {
 // Scoring reads the options.
 func (o *ScoreOptions) Scoring() (Scoring, error) {
 	s := Scoring{Level: int32(o.Level), Source: o.Source}
+	if o.Level < 0 || o.Level > math.MaxInt32 {
+		return s, fmt.Errorf("level-relevant: want a grade from 1 to %d, got %d", math.MaxInt32, o.Level)
+	}
 	var err error
 	if s.Ties, err = metric.ParseTies(cmpOr(o.Ties, "trec")); err != nil {
 		return s, err
@@ -203,7 +207,7 @@ func (o *AggregateOptions) Aggregation() (Aggregation, error) {
 		return a, err
 	}
 	if o.Partition != "" {
-		if _, err := fmt.Sscanf(o.Partition, "%d/%d", &a.Partition, &a.Partitions); err != nil || a.Partition < 0 || a.Partition >= a.Partitions {
+		if _, err := fmt.Sscanf(o.Partition, "%d/%d", &a.Partition, &a.Partitions); err != nil || fmt.Sprintf("%d/%d", a.Partition, a.Partitions) != o.Partition || a.Partition < 0 || a.Partition >= a.Partitions {
 			return a, fmt.Errorf("partition: want I/N with I from 0 to N-1, as in 0/2, got %q", o.Partition)
 		}
 		a.Partials = true

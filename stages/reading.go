@@ -38,10 +38,17 @@ func (b *book) publish(out *evalstream.Out, final bool) error {
 		for k := range s.readers {
 			views, withdrawn := b.views(s, &s.readers[k], final)
 			var err error
-			if results, err = b.read(results, views, final); err != nil {
+			if b.options.Over != "" {
+				results, err = b.readOver(results, views, withdrawn, final)
+			} else {
+				results, err = b.read(results, views, final)
+			}
+			if err != nil {
 				return err
 			}
-			results = b.withdraw(results, withdrawn)
+			if b.options.Over == "" {
+				results = b.withdraw(results, withdrawn)
+			}
 		}
 		s.clean()
 	}
@@ -90,7 +97,8 @@ func appendResultKey(dst []byte, r *evalstream.Result) []byte {
 // views puts together the windows that are due. withdrawn are windows that were
 // published and hold nothing any more.
 func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
-	all := final || b.folds(s)
+	// A mean over groups, or what is left of small ones, needs those that did not change too.
+	all := final || b.folds(s) || b.options.Over != ""
 	cells := s.dirty
 	if all {
 		cells = s.order
@@ -171,10 +179,17 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 		if from+n < to {
 			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
 			for i := from + n; i < to; i++ {
+				if r.told[cellKey{views[i].group, views[i].pane}] != nil {
+					gone := views[i]
+					gone.sum = cell{}
+					withdrawn = append(withdrawn, gone)
+				}
 				rest.sum.merge(&views[i].sum, 1)
 				rest.touched = rest.touched || views[i].touched
 			}
 			kept = append(kept, rest)
+		} else if r.told[cellKey{noRelation, views[from].pane}] != nil {
+			withdrawn = append(withdrawn, view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window})
 		}
 		from = to
 	}
@@ -220,9 +235,6 @@ func (b *book) cellBy(s *sheet, c *cell) []evalstream.Slice {
 // read appends the results of the views.
 func (b *book) read(dst []*evalstream.Result, views []view, final bool) ([]*evalstream.Result, error) {
 	var err error
-	if b.options.Over != "" {
-		return b.readOver(dst, views, final)
-	}
 	for i := range views {
 		v := &views[i]
 		from := len(dst)
@@ -538,11 +550,13 @@ func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) 
 	return domain, counts, err
 }
 
-// readOver appends the mean over the groups that differ in the over field alone.
-func (b *book) readOver(dst []*evalstream.Result, views []view, final bool) ([]*evalstream.Result, error) {
+// readOver appends the mean over the groups that differ in the over field alone, where
+// one of them was touched or has closed. withdrawn are groups that hold nothing any more.
+func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final bool) ([]*evalstream.Result, error) {
 	type mean struct {
 		first  *evalstream.Result
 		values []float64
+		due    bool
 	}
 	means := map[string]*mean{}
 	var order []*mean
@@ -552,6 +566,8 @@ func (b *book) readOver(dst []*evalstream.Result, views []view, final bool) ([]*
 		if err != nil {
 			return dst, err
 		}
+		before := v.reader.told[cellKey{v.group, v.pane}]
+		wasClosed := before != nil && before.closed
 		b.finish(rs, v, final)
 		for _, r := range rs {
 			key := string(appendResultKey(nil, r))
@@ -569,9 +585,21 @@ func (b *book) readOver(dst []*evalstream.Result, views []view, final bool) ([]*
 			if r.Undefined == "" {
 				m.values = append(m.values, r.Value)
 			}
+			m.due = m.due || final || v.touched || r.Closed && !wasClosed
+		}
+	}
+	for _, r := range b.withdraw(nil, withdrawn) {
+		if m := means[string(appendResultKey(nil, r))]; m != nil {
+			m.due = true // the others remain
+		} else {
+			r.Over, r.Missing, r.MissingUnknown = b.options.Over, 0, "known by run only"
+			dst = append(dst, r)
 		}
 	}
 	for _, m := range order {
+		if !m.due {
+			continue
+		}
 		r := m.first
 		value, sd := metric.MeanSD(m.values)
 		r.Intervals, r.NoInterval = nil, "sd says how far the groups differ; it is not an interval"

@@ -89,7 +89,7 @@ func (f *frozenScore) units(in []evalstream.Record) []int32 {
 		case *evalstream.Run:
 			return b.QueryID
 		case *evalstream.Prediction:
-			if b.Identified() && !b.HasGold {
+			if b.Identified() {
 				return string(b.AppendUnit(nil))
 			}
 		}
@@ -136,9 +136,11 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	label, judged := b.Gold, b.HasGold
 	s := f.next(rec, out)
 	f.fields.fill(s, b)
-	if !judged && f.gold != nil && !s.Positions {
+	if f.gold != nil && !s.Positions { // asked for, even where its own gold counts
 		if f.judged = f.gold.judgments(f.judged[:0], unit); len(f.judged) > 0 {
 			f.met(unit)
+		}
+		if !judged && len(f.judged) > 0 {
 			label, judged = f.judged[0].passage, true
 		}
 	}

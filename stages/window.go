@@ -39,7 +39,18 @@ func ParseWindow(s string) (Window, error) {
 	case w.Size%w.Step != 0:
 		return w, fmt.Errorf("window %q: want a size that is a multiple of the step", s)
 	}
+	if n := w.panes(); n > maxPanes {
+		return w, fmt.Errorf("window %q: want at most %d steps in its size, got %d", s, maxPanes, n)
+	}
 	return w, nil
+}
+
+// maxPanes bounds in how many windows one unit is.
+const maxPanes = 10000
+
+// covers says that each window of o is one of w too.
+func (w Window) covers(o Window) bool {
+	return w != o && !w.All && !o.All && w.Size == o.Size && o.Step%w.Step == 0
 }
 
 // ParseSpan reads a duration; d is 24 hours.
@@ -71,9 +82,8 @@ func (w Window) String() string {
 
 func spanText(d time.Duration) string {
 	s := d.String()
-	s = strings.TrimSuffix(s, "0s")
-	if s == "" {
-		return "0s"
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
 	}
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
@@ -94,8 +104,20 @@ func (w Window) from(pane int64) evalstream.Window {
 	if w.All {
 		return evalstream.Window{All: true}
 	}
-	start := evalstream.Time(pane * int64(w.Step))
-	return evalstream.Window{Start: start, End: start + evalstream.Time(w.Size)}
+	return evalstream.Window{Start: edge(pane, w.Step), End: edge(pane+w.panes(), w.Step)}
+}
+
+// edge is the start of a pane, held within what a time can be: a window may reach
+// beyond the times that records have.
+func edge(pane int64, step time.Duration) evalstream.Time {
+	const first, last = evalstream.NoTime + 1, evalstream.EndOfTime - 1
+	switch n := int64(step); {
+	case pane < int64(first)/n:
+		return first
+	case pane > int64(last)/n:
+		return last
+	}
+	return evalstream.Time(pane * int64(step))
 }
 
 func floorDiv(a, b int64) int64 {

@@ -126,7 +126,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	case "":
 		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
-		return f, "against gold of the stream; remembers each unit: about 200 B, 24 B a judgment and 40 B a ranked passage", wrapUsage("%w", err)
+		return f, "against gold of the stream; remembers each unit", wrapUsage("%w", err)
 	case inlineGold:
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
@@ -138,7 +138,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 		}
 	}
 	f, err := stages.NewScoreFrozen(scoring, gold)
-	return f, "against " + o.Gold + ", read whole first; about 110 B a judgment", wrapUsage("%w", err)
+	return f, "against " + o.Gold + ", read whole first", wrapUsage("%w", err)
 }
 
 func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
@@ -163,7 +163,7 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 		}
 	}
 	f, err := stages.NewAggregate(agg)
-	doc := fmt.Sprintf("by %s; windows %s; remembers each unit: 24 B, 20 B a run", byText(agg.By), windowsText(agg.Windows))
+	doc := fmt.Sprintf("by %s; windows %s; remembers each unit", byText(agg.By), windowsText(agg.Windows))
 	return f, doc, wrapUsage("%w", err)
 }
 

@@ -223,7 +223,7 @@ func TestBadCommands(t *testing.T) {
 	eval(2, "interval: want one of wilson, ", "--interval", "wald", runs)
 	eval(2, "ties", "--ties", "random", runs)
 	eval(2, "missing: want skip or miss", "--missing", "zero", runs)
-	eval(2, `output "csv"`, "-o", "csv", runs)
+	eval(2, `output: want ndjson, table, csv, md, got "cvs"; did you mean "csv"?`, "-o", "cvs", runs)
 	eval(2, "want a number or a share such as 100 or 0.5%", "--max-rejects", "few", runs)
 	eval(2, "want", "--map", "nonsense", runs)
 	eval(2, "map", "--map", "label=/x", runs)

@@ -30,6 +30,8 @@ type common struct {
 	workers       int
 	state         string
 	stateMemory   Size
+	failIf        []*rule
+	metricsAddr   string
 	quiet         bool
 	verbose       bool
 }
@@ -37,6 +39,9 @@ type common struct {
 func newCommon() *common {
 	return &common{maxLine: file.DefaultMaxLine, onConflict: "replace", stateMemory: 512 << 20}
 }
+
+// maxWorkers bounds the blocks in memory, of 256 KiB each.
+const maxWorkers = 1024
 
 // flags is the common options as a set of their own.
 func (c *common) flags(name string) *flag.FlagSet {
@@ -59,6 +64,14 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.state, "state", "", "keep the state in `DIR` and go on from there: a command that was killed, or has ended, given again ends with the same results (default: nothing is kept)")
 	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, a `SIZE`; more are read back from DIR when they are needed")
 	c.declareReading(fs)
+	fs.Func("fail-if", "`RULE` such as 'success@1.low < 0.8' or 'f1{run=a}.value < 0.5': exit code 10 if it holds for a final result, 11 if there is none; may repeat", func(s string) error {
+		r, err := parseRule(s)
+		if err == nil {
+			c.failIf = append(c.failIf, r)
+		}
+		return err
+	})
+	fs.StringVar(&c.metricsAddr, "metrics-addr", "", "show results and counters to Prometheus on http://`HOST:PORT`/metrics; port 0 takes a free one (default: they are not shown)")
 	fs.IntVar(&c.workers, "workers", 0, "read `N` blocks of lines at once (default: the number of processors); results do not depend on it")
 	fs.BoolVar(&c.quiet, "quiet", false, "print no progress, and no summary unless records were rejected; rejects and errors are still told")
 	fs.BoolVar(&c.verbose, "verbose", false, "print the steps before the first record")
@@ -108,8 +121,8 @@ func (c *common) conflict() (stages.Conflict, error) {
 
 // check reads the options that no stage reads.
 func (c *common) check() error {
-	if c.workers < 0 {
-		return evalstream.Usagef("workers: want 0 or more, got %d", c.workers)
+	if c.workers < 0 || c.workers > maxWorkers {
+		return evalstream.Usagef("workers: want 0 to %d, got %d", maxWorkers, c.workers)
 	}
 	if c.maxLine < 1 {
 		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())

@@ -46,7 +46,7 @@ func (r *ready) declareMap(fs *flag.FlagSet) {
 }
 
 func (r *ready) declareOutput(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&r.output, "output", "o", "", "`FORMAT` of results: table or ndjson (default: a table on a terminal, else ndjson)")
+	cmd.Flags().StringVarP(&r.output, "output", "o", "", "`FORMAT` of results: table, ndjson, csv or md (default: a table on a terminal, else ndjson)")
 }
 
 func (e *env) evalRetrieval() *cobra.Command {
@@ -118,7 +118,7 @@ func (e *env) evalAgreement() *cobra.Command {
 
 // ready builds the same pipeline that YAML or a pipe of stages would, and runs it.
 func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
-	sink, done, err := e.output(r.output)
+	sink, done, err := e.openReady(cmd.Name(), r)
 	if err != nil {
 		return err
 	}

@@ -60,10 +60,14 @@ func (e *env) filter(cmd *cobra.Command, verb string, o stages.Options, c *commo
 // when everything has been written.
 func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, list []stage, files []string, gather bool, sink evalstream.Sink, done func() error) error {
 	ctx := cmd.Context()
+	if err := c.needsResults(list); err != nil {
+		return err
+	}
 	s, err := e.begin(verb, c, inputs...)
 	if err != nil {
 		return err
 	}
+	s.headline = headlineMetric(list)
 	return s.end(ctx, func() error {
 		p, err := s.assemble(ctx, list, true)
 		if err != nil {
@@ -91,25 +95,4 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 		}
 		return err
 	}())
-}
-
-// outputs are the values of -o.
-func outputs() []string { return []string{"ndjson", "table"} }
-
-// output is the sink of results: a table for a terminal, NDJSON for a pipe.
-func (e *env) output(format string) (evalstream.Sink, func() error, error) {
-	if format == "" {
-		format = "ndjson"
-		if isTerminal(e.stdout) {
-			format = "table"
-		}
-	}
-	switch format {
-	case "ndjson":
-		return e.stdoutSink(), func() error { return nil }, nil
-	case "table":
-		t := NewTable(e.stdout)
-		return t, t.Print, nil
-	}
-	return nil, nil, evalstream.Usagef("output %q: want one of %v", format, outputs())
 }

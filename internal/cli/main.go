@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,7 +27,14 @@ type env struct {
 
 // Main runs one command and returns its exit code. stdout gets data only; stderr is
 // for people.
-func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		// A panic would end with 2, which stands for wrong usage.
+		if v := recover(); v != nil {
+			fmt.Fprintf(stderr, "evalstream: panic, which is a bug: %v\n%s", v, debug.Stack())
+			code = evalstream.ExitInternal
+		}
+	}()
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.LookupEnv}
 	if len(args) > 0 && args[0] == "trec-eval" {
 		return TrecEval(args[1:], stdin, stdout, stderr)
@@ -40,7 +50,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 
 // exit prints an error and returns the exit code that it stands for.
 func (e *env) exit(args []string, err error) int {
-	if err == nil || errors.Is(err, file.ErrClosedPipe) {
+	if err == nil || errors.Is(err, file.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
 		return evalstream.ExitDone
 	}
 	if signal, ok := errors.AsType[*signalError](err); ok {
@@ -69,6 +79,9 @@ func (e *env) exit(args []string, err error) int {
 	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return evalstream.ExitUsage
+	}
+	if lost, ok := errors.AsType[*fs.PathError](err); ok && lost.Op == "write" {
+		return evalstream.ExitLost // a table or a plan that found no room
 	}
 	return evalstream.ExitInternal
 }
@@ -115,6 +128,7 @@ func (e *env) root() *cobra.Command {
 			return &saidError{evalstream.ExitUsage}
 		},
 		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          e.fromEnvironment,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagFault(cmd, err)
@@ -124,9 +138,14 @@ func (e *env) root() *cobra.Command {
 	for _, c := range e.filters() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(e.run(), e.plan(), e.transform(), e.state(), e.version())
+	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.verbs(), e.man(), e.version())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
+	root.SetOut(e.stdout) // completion writes to what is set when it is made
+	root.SetErr(e.stderr)
+	addCompletion(root)
+	completions(root)
 	return root
 }
 
@@ -181,6 +200,7 @@ func (e *env) trecEval() *cobra.Command {
 	return &cobra.Command{
 		Use: "trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN", GroupID: "ready",
 		Short:              "print what trec_eval 9.0.8 prints",
+		Example:            "  evalstream trec-eval -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if code := TrecEval(args, e.stdin, e.stdout, e.stderr); code != 0 {

@@ -155,7 +155,7 @@ func (p *Progress) step(now time.Time) {
 			st.eta, st.hasETA = time.Duration(float64(s.TotalBytes-s.ReadBytes)/bytes*d*float64(time.Second)).Round(time.Second), true
 		}
 	}
-	text := st.line()
+	text := st.line(p.width - 1)
 	if p.style == StylePlain {
 		text = st.plain()
 	}
@@ -214,21 +214,41 @@ func (s state) share() (percent float64, ok bool) {
 	return 100 * float64(s.ReadBytes) / float64(s.TotalBytes), true
 }
 
-func (s state) line() string {
-	parts := []string{plural(s.lines, "line"), count(int64(s.rate)) + "/s"}
+// line is what fits into width columns: the metric, then how it goes. Where there is
+// too little room the least telling parts are left out first.
+func (s state) line(width int) string {
+	type part struct {
+		text string
+		keep int // the greater, the longer it stays
+	}
+	parts := []part{{printable(s.Headline), 5}, {plural(s.lines, "line"), 0}, {count(int64(s.rate)) + "/s", 3}}
 	if p, ok := s.share(); ok {
-		parts = append(parts, fmt.Sprintf("%.0f%%", p))
+		parts = append(parts, part{fmt.Sprintf("%.0f%%", p), 1})
 	}
 	if s.hasETA {
-		parts = append(parts, "ETA "+clock(s.eta))
+		parts = append(parts, part{"ETA " + clock(s.eta), 2})
 	}
 	if s.rejects > 0 {
-		parts = append(parts, plural(s.rejects, "reject"))
+		parts = append(parts, part{plural(s.rejects, "reject"), 4})
 	}
-	if s.Headline != "" {
-		parts = append(parts, printable(s.Headline))
+	for {
+		var texts []string
+		least := -1
+		for i, p := range parts {
+			if p.text == "" {
+				continue
+			}
+			texts = append(texts, p.text)
+			if least < 0 || p.keep < parts[least].keep {
+				least = i
+			}
+		}
+		text := strings.Join(texts, "  ")
+		if len(texts) < 2 || cells(text) <= width {
+			return text
+		}
+		parts[least].text = ""
 	}
-	return strings.Join(parts, "  ")
 }
 
 func (s state) plain() string {

@@ -58,10 +58,10 @@ func TestProgressLine(t *testing.T) {
 		block(evalstream.Progress{Lines: 1000})
 		block(evalstream.Progress{Lines: 900}) // of another partition, late
 		pass(200 * time.Millisecond)
-		seen("\r1,000 lines  4,000/s  10%  ETA 0:02  success@1 0.231 ± 0.0…")
+		seen("\rsuccess@1 0.231 ± 0.021, n 1,668  4,000/s  10%  ETA 0:02")
 		block(evalstream.Progress{Lines: 1000, Rejects: 1})
 		pass(225 * time.Millisecond)
-		seen("\r1,000 lines  2,000/s  10%  ETA 0:05  1 reject  success@1 0…")
+		seen("\r" + before("success@1 0.231 ± 0.021, n 1,668  2,000/s  1 reject", 56))
 		for range 4 { // nothing moves for a second: at most four redraws
 			pass(250 * time.Millisecond)
 		}
@@ -74,12 +74,17 @@ func TestProgressLine(t *testing.T) {
 		}
 		seen("\r" + strings.Repeat(" ", 59) + "\ra message\n")
 		pass(250 * time.Millisecond)
-		seen("\r1,000 lines  571/s  10%  ETA 0:16  1 reject  success@1 0.2…")
+		seen("\rsuccess@1 0.231 ± 0.021, n 1,668  571/s  ETA 0:16  1 reject")
 		p.Stop()
 		seen("\r" + strings.Repeat(" ", 59) + "\r")
 		p.Stop()
 		seen("")
 	})
+}
+
+// before is a line that is drawn over one of n columns.
+func before(line string, n int) string {
+	return line + strings.Repeat(" ", n-cells(line)) + "\r" + line
 }
 
 func TestProgressPlain(t *testing.T) {
@@ -112,7 +117,7 @@ func TestProgressNone(t *testing.T) {
 func TestProgressStates(t *testing.T) {
 	f := func(s state, wantLine, wantPlain string) {
 		t.Helper()
-		if d := cmp.Diff([2]string{wantLine, wantPlain}, [2]string{s.line(), s.plain()}); d != "" {
+		if d := cmp.Diff([2]string{wantLine, wantPlain}, [2]string{s.line(79), s.plain()}); d != "" {
 			t.Error(d)
 		}
 	}
@@ -120,7 +125,7 @@ func TestProgressStates(t *testing.T) {
 	f(state{lines: 1, rate: 1234.6, rejects: 1500}, "1 line  1,234/s  1,500 rejects", "progress lines=1 rejects=1500 rate=1235")
 	f(state{Snapshot: Snapshot{ReadBytes: 5, TotalBytes: 0, Known: true}}, "0 lines  0/s", "progress lines=0 rejects=0 rate=0 bytes=5")
 	f(state{Snapshot: Snapshot{ReadBytes: 1, TotalBytes: 8, Known: true, Headline: "alpha\r 0.7"}, hasETA: true, eta: 3725 * time.Second},
-		`0 lines  0/s  12%  ETA 1:02:05  alpha\u000d 0.7`, `progress lines=0 rejects=0 rate=0 bytes=1 percent=12.5 eta=1h2m5s now="alpha\r 0.7"`)
+		`alpha\u000d 0.7  0 lines  0/s  12%  ETA 1:02:05`, `progress lines=0 rejects=0 rate=0 bytes=1 percent=12.5 eta=1h2m5s now="alpha\r 0.7"`)
 }
 
 func TestStyleOf(t *testing.T) {

@@ -25,40 +25,12 @@ func (e *env) run() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], fs, cmd)
 			if err != nil {
-				return err
+				return e.placed(cmd.Context(), args[0], err)
 			}
-			return e.runSpec(cmd, spec, list, c)
+			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c))
 		},
 	}
 	addFlags(cmd, fs)
-	return cmd
-}
-
-func (e *env) plan() *cobra.Command {
-	c := newCommon()
-	fs := c.flags("plan")
-	cmd := &cobra.Command{
-		Use: "plan PIPELINE.yaml", Short: "check a pipeline file and print its steps, without reading any record", GroupID: "other", Args: usage(onePipeline),
-		Example: "  evalstream plan deploy/pipelines/tatqa.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			spec, list, err := e.load(args[0], fs, nil)
-			if err != nil {
-				return err
-			}
-			s := &session{env: e, verb: spec.Name, common: c}
-			if err := c.check(); err != nil {
-				return err
-			}
-			p, err := s.assemble(cmd.Context(), list, false)
-			if err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(e.stdout, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout")); err != nil {
-				return err
-			}
-			return p.Plan(e.stdout)
-		},
-	}
 	return cmd
 }
 
@@ -147,6 +119,9 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 		at := evalstream.ConfigFault{File: path, Line: o.Line, Column: o.Column}
 		if f == nil {
 			var names []string
+			if what == "pipeline" {
+				names = append(names, "name", "brokers", "from", "to", "rejects", "tests", "stages")
+			}
 			fs.VisitAll(func(f *flag.Flag) { names = append(names, strings.ReplaceAll(f.Name, "-", "_")) })
 			at.Reason = fmt.Sprintf("%s: no field %q%s", what, o.Name, didYouMean(o.Name, names))
 			faults = append(faults, at)

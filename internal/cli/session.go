@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,16 @@ import (
 // session is one command at work: its options, its rejects, and what people are told.
 type session struct {
 	*env
-	verb    string
-	common  *common
-	rejects *Rejects
-	close   io.Closer          // the rejects file; nil if there is none
-	sides   evalstream.Summary // what was read whole before the first record
-	closers []io.Closer        // what was opened for the steps
-	notes   []string           // what a reader of the results should know
-	kept    *keptState         // nil without --state
+	verb     string
+	common   *common
+	rejects  *Rejects
+	close    io.Closer          // the rejects file; nil if there is none
+	sides    evalstream.Summary // what was read whole before the first record
+	closers  []io.Closer        // what was opened for the steps
+	notes    []string           // what a reader of the results should know
+	kept     *keptState         // nil without --state
+	gates    gates
+	headline string // metric that progress shows
 }
 
 // begin opens what a command needs before its first record. inputs are the edges that
@@ -32,7 +35,7 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	s := &session{env: e, verb: verb, common: c}
+	s := &session{env: e, verb: verb, common: c, gates: gates{rules: c.failIf}}
 	var edges []Edge
 	for _, in := range inputs {
 		if in == "" || in == inlineGold {
@@ -96,20 +99,39 @@ func (s *session) end(ctx context.Context, err error) error {
 func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input, sink evalstream.Sink) error {
 	ctx, signals := Watch(ctx, in.lines.Drain, s.stderr)
 	defer signals.Stop()
+	exporter, served, err := s.export(ctx, in)
+	if err != nil {
+		return err
+	}
+	head := &headline{prefer: s.headline}
+	seen := []func(*evalstream.Result){head.Result, s.gates.Result}
+	if exporter != nil {
+		seen = append(seen, exporter.Result)
+	}
 	progress := NewProgress(s.stderr, StyleOf(s.common.quiet, isTerminal(s.stderr), s.lookup), 0, func() Snapshot {
 		read, total, known := in.lines.Progress()
-		return Snapshot{ReadBytes: read, TotalBytes: total, Known: known}
+		return Snapshot{ReadBytes: read, TotalBytes: total, Known: known, Headline: head.Text()}
 	})
+	hooks := progress.Hooks()
+	if exporter != nil {
+		hooks = both(hooks, exporter.Hooks())
+	}
 	s.rejects.Tell = s.tell(progress)
 	job := evalstream.Job{
-		Pipeline: p, Source: in.Source, Sink: sink, Rejects: s.rejects, Workers: s.common.workers,
-		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: progress.Hooks(),
+		Pipeline: p, Source: in.Source, Sink: &followed{Sink: sink, by: seen}, Rejects: s.rejects, Workers: s.common.workers,
+		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: hooks,
 	}
 	if s.kept != nil {
 		job.Store, job.StateMemory = s.kept.store, int64(s.common.stateMemory)
 	}
 	sum, err := s.run(ctx, &job)
 	progress.Stop()
+	if exporter != nil {
+		exporter.Finish(sum)
+		if closeErr := served.Close(ctx); err == nil && closeErr != nil {
+			err = evalstream.Lost(fmt.Errorf("metrics-addr: %w", closeErr))
+		}
+	}
 	// The source may be in the middle of a file; an error of closing what was only
 	// read tells nothing.
 	_ = in.lines.Close()
@@ -131,7 +153,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	if bad := sum.Unbalanced(); len(bad) > 0 {
 		return fmt.Errorf("records vanished, which is a bug: %+v", bad)
 	}
-	return s.judge(sum)
+	return cmp.Or(s.judge(sum), s.gates.judge(s.stderr, s.verb))
 }
 
 // errAbandoned says that a job had to be left behind by a command that ends at once.

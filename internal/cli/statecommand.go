@@ -30,7 +30,7 @@ func (e *env) state() *cobra.Command {
 	sub := func(name, short, long string, f func(context.Context, *inspection) error) *cobra.Command {
 		c := &cobra.Command{
 			Use: name + " DIR", Short: short, Long: long, Args: usage(cobra.ExactArgs(1)),
-			Example: "  evalstream state " + name + " state",
+			Example: "  evalstream eval retrieval --state state --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run\n  evalstream state " + name + " state",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.inspect(cmd.Context(), args[0], f)
 			},

@@ -11,6 +11,7 @@ import (
 func (e *env) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print the version, the revision and the Go it was built with", GroupID: "other", Args: usage(cobra.NoArgs),
+		Example: "  evalstream version",
 		RunE: func(*cobra.Command, []string) error {
 			info, ok := debug.ReadBuildInfo()
 			if !ok {

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// lintText lints a text as a file p.yaml and returns the faults without the file's name.
+func lintText(t *testing.T, text string, files bool) []string {
+	t.Helper()
+	e := &env{getenv: func(name string) (string, bool) {
+		v, ok := map[string]string{"MEASURE": "mrr"}[name]
+		return v, ok
+	}}
+	l := &linter{env: e, file: "p.yaml", files: files}
+	l.lint(t.Context(), []byte(text))
+	var faults []string
+	for _, f := range l.sorted() {
+		if f.File != "p.yaml" || f.Line < 1 || f.Column < 1 {
+			t.Errorf("%s: fault at %s:%d:%d", text, f.File, f.Line, f.Column)
+		}
+		faults = append(faults, fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Reason))
+	}
+	return faults
+}
+
+func TestLint(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		if d := cmp.Diff(want, lintText(t, text, false)); d != "" {
+			t.Errorf("%s\n(-want +got):\n%s", text, d)
+		}
+	}
+	// Whole pipelines.
+	f("stages:\n  - score: {}\n  - aggregate: {}\n")
+	f("stages: [score, aggregate]\n", "1:10: stage: want fields, got a value", "1:10: stage: want a verb, got none", "1:17: stage: want fields, got a value", "1:17: stage: want a verb, got none")
+	f("", "1:1: pipeline: want stages, got an empty file")
+	f("name: x\n", "1:1: pipeline: want stages, got none")
+	f("stages: [\n", "1:1: did not find expected node content")
+	f("stages: []\nfrom: s3://bucket/x\nto: ''\n", `2:7: from: want PATH, file:PATH, - or topic:NAME, got "s3://bucket/x"; a file of that name is file:s3://bucket/x`)
+	f("stages:\n  - score: {}\nnaem: x\n", `3:1: pipeline: no field "naem"; did you mean "name"?`)
+	f("stages:\n  - score: {}\nstage: []\n", "3:8: stage: want at least one value, got an empty list")
+	f("stages:\n  - score: {}\nstage: [x]\n", `3:9: pipeline: no field "stage"; did you mean "stages"?`)
+	f("name: a\nname: b\nstages:\n  - score: {}\n", "2:1: pipeline: field name is there twice")
+	f("from: ${INPUT}\nstages:\n  - score: {measure: '${MEASURE}'}\n", "1:7: from: variable INPUT is not set; set it or write ${INPUT:-default}")
+
+	// Options of the whole.
+	f("time_unit: h\nconfidence: 2\nhorizon: soon\nmax_rejects: 200%\nstages:\n  - aggregate: {}\n",
+		`1:1: pipeline: time-unit: want s, ms, us or ns, got "h"`,
+		"2:1: pipeline: confidence: want a number between 0 and 1, got 2",
+		`3:1: pipeline: horizon: want a time span such as 500ms, 15m, 1h or 30d, got "soon"`,
+		`4:1: pipeline: max_rejects: want a number or a share such as 100 or 0.5%, got "200%"`)
+	f("interval: [wilson, wald]\non_conflict: keep\nstages:\n  - aggregate: {}\n",
+		"1:20: pipeline: interval: want one of wilson, beta_cs, normal_mixture_cs, poisson_bootstrap, got \"wald\"",
+		`2:1: pipeline: on-conflict: want replace or reject, got "keep"`)
+	f("fail_if: ['f1.value < 1', 'f1.valeu < 1']\nstages:\n  - score: {}\n",
+		`1:27: pipeline: fail_if: want .value, .low, .high or .n, got .valeu in "f1.valeu < 1"; did you mean "value"?`,
+		"3:5: fail-if: want a command that publishes results, such as aggregate, merge, eval or a pipeline with one of them")
+
+	// Stages.
+	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
+	f("stages:\n  - score: {}\n    via: scored\n", "2:5: score: via: topics cannot be used yet; leave it out, and the steps run in one process")
+	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
+		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties "tec": want one of trec, rank, worst, best, expected`, "2:43: gold: want a value, got fields")
+	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",
+		`2:28: score: measure "sucess@1" is unknown: did you mean success@1?`, `2:38: score: measure "mrr": want it once, got it twice`, `2:43: score: measure "map@0": want map or map@K with K a whole number from 1 to 2147483647`)
+	f("stages:\n  - score: {ties: expected, measure: [mrr, map]}\n", `2:44: score: measure "map" has no expected value over ties here: want ties trec, rank, worst or best, or another measure`)
+	f("stages:\n  - aggregate: {by: [run, '', 'a,,b', run], window: [1h/7m, 1h, 1h, 1w], every: -1, missing: none, level: cardinal, zero_division: two, max_groups: -1}\n",
+		`2:31: aggregate: by "a,,b": want field names between commas, got an empty one`,
+		`2:39: aggregate: by "run": want each grouping once, got it twice`,
+		`2:54: aggregate: window: window "1h/7m": want a size that is a multiple of the step`,
+		"2:65: aggregate: window 1h: want it once, got it twice",
+		`2:69: aggregate: window: window "1w": want a span such as 15m, 1h or 7d, got "1w"`,
+		"2:74: aggregate: every: want a number of records above 0, got -1",
+		"2:85: aggregate: missing: want skip or miss, got \"none\"",
+		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"`,
+		`2:117: aggregate: zero division: want one, zero or null, got "two"`,
+		"2:137: aggregate: want bootstrap, r and max-groups above 0, got 1000, 0.18, -1")
+	f("stages:\n  - aggregate: {by: 'run,seed', over: seed}\n", `2:33: aggregate: by "run,seed": the mean is taken over seed, so it cannot be grouped by`)
+	f("stages:\n  - parse: {map: [x, 'run=model']}\n", `2:19: parse: map: want FIELD=/json/pointer, got "x"`, `2:22: parse: map: run: want a JSON Pointer that begins with /, got "model" (for example run=/model)`)
+	if got := lintText(t, "stages:\n  - parse: {as: runs}\n", false); len(got) != 1 || !strings.HasPrefix(got[0], `2:13: parse: as: no kind "runs"; did you mean run?`) {
+		t.Errorf("as: runs: %v", got)
+	}
+
+	// Stages together.
+	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: pipeline: step "score": want a name of its own, got it twice; rename one with as: NAME`)
+	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: pipeline: step "aggregate": want it before the gathering steps, got it after`)
+}
+
+func TestLintFiles(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "gold.ndjson")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("from: %s\nto: %s\nrejects: %s\nstages:\n  - score: {gold: %s}\n  - score: {gold: %s}\n    as: again\n  - score: {gold: inline}\n    as: third\n",
+		filepath.Join(dir, "runs"), filepath.Join(dir, "nowhere", "out"), filepath.Join(dir, "rejects"), there, filepath.Join(dir, "gold"))
+	got := strings.ReplaceAll(strings.Join(lintText(t, text, true), "\n"), dir, "DIR")
+	want := "1:7: from: DIR/runs: no such file or directory\n2:5: to: DIR/nowhere: no such file or directory\n6:13: score: gold: DIR/gold: no such file or directory"
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestLintMarkdown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "guide.md")
+	text := "# Guide\n\n```yaml\nstages:\n  - scor: {}\n```\n\n```yaml\nother: [\n```\n\n```sh\nstages:\n```\n\n```yaml\nname: x\nstages:\n  - score: {ties: no}\n```\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := command(t, "", "lint", path)
+	want := "guide.md:5:5: stages: no verb \"scor\"; did you mean \"score\"?\nguide.md:19:13: score: ties \"no\": want one of trec, rank, worst, best, expected\n"
+	if got := strings.ReplaceAll(s.stdout, path, "guide.md"); s.code != 2 || got != want || s.stderr != "" {
+		t.Errorf("exit code %d: %s%s, want 2: %s", s.code, got, s.stderr, want)
+	}
+	s = command(t, "", "lint", "--json", path)
+	line, _, _ := strings.Cut(s.stdout, "\n")
+	var fault struct {
+		File         string
+		Line, Column int
+		Reason       string
+	}
+	if err := json.Unmarshal([]byte(line), &fault); err != nil || fault.File != path || fault.Line != 5 || fault.Column != 5 || fault.Reason == "" {
+		t.Errorf("%s: %v", line, err)
+	}
+}
+
+func FuzzLint(f *testing.F) {
+	f.Add("stages:\n  - score: {ties: no, measure: [a, b]}\n  - aggregate: {by: [a, a]}\n")
+	f.Add("fail_if: ['a.n<1']\nhorizon: 1d\nstages: [parse: {map: [a=/b]}]\n")
+	f.Add("a: &x {b: *x}\nstages: *x\n")
+	f.Add("stages:\n- ? {a: b}\n  : c\n")
+	f.Fuzz(func(t *testing.T, text string) { lintText(t, text, false) })
+}
