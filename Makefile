@@ -14,7 +14,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: ## build bin/evalstream
-	go build -trimpath -o bin/evalstream ./cmd/evalstream
+	CGO_ENABLED=0 go build -trimpath -o bin/evalstream ./cmd/evalstream
 
 demo: build ## evaluate the shipped BM25 run on TAT-QA dev (its gold and the run: CC BY 4.0)
 	@bin/evalstream eval retrieval -o table --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
@@ -24,6 +24,9 @@ test: ## run the tests
 
 race: ## run the tests in random order under the race detector
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
+
+crash: ## kill commands 100 times at random moments; EVALSTREAM_SEED replays
+	EVALSTREAM_KILLS=$${EVALSTREAM_KILLS:-100} go test -count=1 -run TestKill -v ./cmd/evalstream
 
 fuzz: ## fuzz each target for FUZZTIME (30s)
 	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \

@@ -68,6 +68,7 @@ func archOwners() []archOwner {
 		{dep: "github.com/segmentio/kafka-go/...", dir: "topics/..."},
 		{dep: "github.com/VictoriaMetrics/metrics/...", dir: "internal/telemetry"},
 		{dep: "github.com/spf13/cobra/...", dir: "internal/cli/..."},
+		{dep: "github.com/cockroachdb/pebble/...", dir: "topics/..."},
 		{dep: "gopkg.in/yaml.v3", dir: ".", file: "load.go"},
 	}
 }

@@ -32,7 +32,18 @@ type Job struct {
 	Partitions int32
 	// FailFast ends the job at the first reject.
 	FailFast bool
-	Hooks    Hooks
+	// Store keeps the state, so that the job goes on after it was killed; nil: nothing
+	// is kept. The source must begin behind the checkpoint, or give what it gave before
+	// with the Seq that it had. The last commit is before the end of the input is said:
+	// a job that has ended goes on with further input.
+	Store Store
+	// StateMemory is about how many bytes each stateful stage may hold in memory of what
+	// the store has too; 0: all.
+	StateMemory int64
+	// CommitBytes is how much input a commit may cover; 0 is 4 MiB. A commit comes every
+	// 100 ms at the latest.
+	CommitBytes int64
+	Hooks       Hooks
 }
 
 // Summary is what a job did.
@@ -84,7 +95,7 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 			}
 		})
 	}
-	stopTicks := r.startTicks(ctx)
+	stopTicks, stopCommits := r.startTicks(ctx), r.startCommits(ctx)
 	// A worker that waits for its turn must see the end of the context.
 	woken := make(chan struct{})
 	unblock := context.AfterFunc(ctx, func() {
@@ -93,10 +104,14 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	})
 	wg.Wait()
 	stopTicks()
+	stopCommits()
 	if !unblock() {
 		<-woken
 	}
 	if err := context.Cause(ctx); err != nil {
+		return r.summary(), err
+	}
+	if err := r.commitAll(ctx); err != nil {
 		return r.summary(), err
 	}
 	err = r.finish(ctx)
@@ -108,6 +123,7 @@ type runner struct {
 	job    *Job
 	cancel context.CancelCauseFunc
 	front  []Step // one instance a worker
+	traced []int  // places in front of the steps that leave a trace, if there is a store
 	back   []Step // one instance a partition
 	gather []Step // one instance
 	// remotes are the one instance of each Remote, by its place in front.
@@ -147,6 +163,9 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 		}
 		r.gatherL = l
 	}
+	if err := r.restore(); err != nil {
+		return nil, err
+	}
 	n := j.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -177,6 +196,9 @@ func (r *runner) split() error {
 				return fmt.Errorf("%s: %w", s.Name, err)
 			}
 			if _, ok := st.(Stateful); !ok {
+				if _, ok := st.(Traced); ok && r.job.Store != nil {
+					r.traced = append(r.traced, len(r.front))
+				}
 				if rm, ok := st.(Remote); ok {
 					r.remotes[len(r.front)] = newRemote(s, rm)
 				}
@@ -223,6 +245,8 @@ type lane struct {
 	source    []Record // the records that were read from it, by Seq
 	scratch   []Record
 	dirty     bool // something came since the last tick
+	nextSeq   Seq  // of the first line that has not been applied
+	kept      *kept
 }
 
 type link struct {
@@ -230,6 +254,8 @@ type link struct {
 	stage  Stage
 	remote *remote // shared by all workers; nil if the stage is not a Remote
 	out    Out
+	// called and failed are records of a remote step since the worker accounted for them.
+	called, failed int64
 }
 
 func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
@@ -250,7 +276,7 @@ func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
 			l.toTick = l.every.Records
 		}
 	}
-	return l, nil
+	return l, l.keep()
 }
 
 func (r *runner) lane(partition int32) (*lane, error) {
@@ -323,7 +349,11 @@ func (r *runner) interval() time.Duration {
 func (r *runner) tickAll(ctx context.Context) error {
 	for _, l := range r.sorted() {
 		l.mu.Lock()
+		l.begin()
 		err := l.tick(ctx)
+		if err == nil {
+			l.end()
+		}
 		l.mu.Unlock()
 		if err != nil {
 			return err
@@ -431,17 +461,32 @@ func (r *runner) summary() Summary {
 		}
 	}
 	for i, step := range r.front {
-		if rm := r.remotes[i]; rm != nil {
+		if rm := r.remotes[i]; rm != nil && r.job.Store == nil {
 			add(step.Name, rm)
 			continue
+		} else if rm != nil {
+			s.count(step.Name, rm.Counters()) // they are of this process
 		}
 		for _, w := range r.workers {
-			add(step.Name, w.chain[i].stage)
+			if r.job.Store == nil {
+				add(step.Name, w.chain[i].stage)
+			}
+		}
+		for _, l := range r.sorted() {
+			for _, row := range l.front(step.Name, false) {
+				s.add(row)
+			}
+			if l.kept != nil {
+				s.countOf(step.Name, l.kept.counters)
+			}
 		}
 	}
 	for i, step := range r.back {
 		for _, l := range r.sorted() {
 			add(step.Name, l.chain[i].stage)
+			for _, row := range l.front(step.Name, true) {
+				s.add(row)
+			}
 		}
 	}
 	for i, step := range r.gather {
@@ -462,25 +507,16 @@ func (s *Summary) count(step string, counters []Counter) {
 	}
 }
 
-func (s *Summary) add(row Tally) {
-	for i := range s.Tallies {
-		t := &s.Tallies[i]
-		if t.Step != row.Step || t.Kind != row.Kind {
-			continue
+// countOf adds the counters of one step.
+func (s *Summary) countOf(step string, counters []Counter) {
+	for _, c := range counters {
+		if c.Step == step {
+			s.count(step, []Counter{c})
 		}
-		t.Received += row.Received
-		t.Passed += row.Passed
-		t.Held += row.Held
-		t.Replaced += row.Replaced
-		t.Rejected += row.Rejected
-		t.Late += row.Late
-		for k := range t.Of {
-			t.Of[k] += row.Of[k]
-		}
-		return
 	}
-	s.Tallies = append(s.Tallies, row)
 }
+
+func (s *Summary) add(row Tally) { addTally(&s.Tallies, row) }
 
 // read hands out the next block. A line that was handed out before (a redelivery)
 // is cut away here, so that it is not received again.
@@ -491,7 +527,7 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		b.Data, b.Records, b.Long, b.Unterminated = nil, nil, 0, false
+		b.Data, b.Records, b.Offset, b.Long, b.Unterminated = nil, nil, 0, 0, false
 		if err := r.job.Source.Read(ctx, b); err != nil {
 			return err
 		}

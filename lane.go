@@ -15,7 +15,11 @@ func (l *lane) reach() {
 	l.active.Store(time.Now().UnixNano())
 	b := l.block
 	if b.Data == nil {
-		l.pass(b.Records[len(b.Records)-1].Pos)
+		for i := range b.Records { // they may be of several origins
+			if i+1 == len(b.Records) || b.Records[i+1].Pos.Origin != b.Records[i].Pos.Origin {
+				l.pass(b.Records[i].Pos)
+			}
+		}
 		return
 	}
 	l.pass(Pos{Origin: b.At.Origin, Line: b.At.Line + int64(b.lines) - 1})
@@ -28,6 +32,9 @@ func (l *lane) pass(p Pos) {
 		l.setThrough(Through{Origin: p.Origin, Line: p.Line})
 	}
 }
+
+// same says that two origins are one, perhaps opened by another process.
+func same(a, b *Origin) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // enter runs records through the stateful stages, stopping for each tick by count.
 func (l *lane) enter(ctx context.Context, in []Record) error {
@@ -206,7 +213,7 @@ func (l *lane) tickGather(ctx context.Context) error {
 func (l *lane) setThrough(t Through) {
 	l.through = slices.Clone(l.through)
 	for i := range l.through {
-		if l.through[i].Origin == t.Origin {
+		if same(l.through[i].Origin, t.Origin) {
 			l.through[i].Line = t.Line
 			return
 		}
@@ -273,6 +280,12 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		l.r.byClass[r.Fault.Class]++
 		if h := l.r.job.Hooks.Rejected; h != nil {
 			h(r.step, r.Fault.Class)
+		}
+	}
+	if k := l.kept; k != nil {
+		k.rejects += int64(len(rs))
+		for _, r := range rs {
+			k.byClass[r.Fault.Class]++
 		}
 	}
 	if l.r.job.Rejects != nil {

@@ -22,6 +22,9 @@ type Block struct {
 	Index     int64
 	First     Seq // of the first line
 	At        Pos // of the first line
+	// Offset is how many bytes of the origin there are up to the end of the block,
+	// before any compression; 0 if that is not known.
+	Offset int64
 	// Long is the length of a line over the limit: Data is then the head of that
 	// line alone. 0 otherwise.
 	Long int64

@@ -63,6 +63,9 @@ type Origin struct {
 	Name      string // path, "<stdin>", or the topic's name
 	Topic     bool   // Name is a topic, and lines are its offsets
 	Partition int32  // of the topic
+	// Head tells streams and files of one name apart: 16 hex digits of a hash of the
+	// first line; "" where no state is kept.
+	Head string
 }
 
 // String is the name, and topic[partition] for a topic.

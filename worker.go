@@ -15,6 +15,14 @@ type worker struct {
 	obs       []Observation
 	digested  Out
 	rejects   []stepReject
+	blank     int64   // lines of the block
+	before    []Tally // of the stateless stages, when account was called last
+	// digestedBefore is that of the digesters, by lane.
+	digestedBefore map[*lane]*[]Tally
+	tallied        []Tally // by the block
+	// counted and countedBefore are the same of counters.
+	counted, countedBefore []Counter
+	traces                 [][]byte // of the block, by place in traced
 }
 
 // stepReject is a reject of one step, waiting for its turn.
@@ -24,7 +32,7 @@ type stepReject struct {
 }
 
 func (r *runner) newWorker() (*worker, error) {
-	w := &worker{r: r, digesters: map[*lane]Digester{}}
+	w := &worker{r: r, digesters: map[*lane]Digester{}, digestedBefore: map[*lane]*[]Tally{}}
 	for i, s := range r.front {
 		if rm := r.remotes[i]; rm != nil {
 			w.chain = append(w.chain, link{step: s, stage: rm.stage, remote: rm})
@@ -35,6 +43,10 @@ func (r *runner) newWorker() (*worker, error) {
 			return nil, err
 		}
 		w.chain = append(w.chain, link{step: s, stage: st})
+	}
+	w.traces = make([][]byte, len(r.traced))
+	if r.job.Store != nil {
+		w.account(nil)
 	}
 	return w, nil
 }
@@ -74,6 +86,9 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.kept != nil {
+		w.account(l)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.next != w.block.Index {
@@ -83,6 +98,7 @@ func (w *worker) process(ctx context.Context) error {
 		l.turn.Wait()
 	}
 	l.block, l.source = &w.block, w.lines
+	l.begin()
 	if err := l.reject(ctx, w.rejects); err != nil {
 		return err
 	}
@@ -95,6 +111,9 @@ func (w *worker) process(ctx context.Context) error {
 		return err
 	}
 	l.reach()
+	if err := l.applied(ctx, w); err != nil {
+		return err
+	}
 	if h := w.r.job.Hooks.Block; h != nil {
 		w.r.sinkMu.Lock()
 		rejects := w.r.rejects
@@ -126,6 +145,7 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		tell(w.r.job.Hooks.Took, s.step.Name, recs)
 		tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
 		w.setAside(s.step.Name, s.out.Rejects)
+		s.called, s.failed = s.called+int64(len(recs)), s.failed+int64(len(s.out.Rejects))
 		recs = s.out.Records
 	}
 	return recs, nil
@@ -188,6 +208,12 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 			}
 		}
 	}
+	if l.kept != nil {
+		w.account(l)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.kept.take(w)
+	}
 	return nil
 }
 
@@ -195,6 +221,7 @@ func (w *worker) end(ctx context.Context, l *lane) error {
 // is too long is rejected here.
 func (w *worker) cut() []Record {
 	b := &w.block
+	w.blank = 0
 	if b.Data == nil {
 		w.lines = append(w.lines[:0], b.Records...)
 		return w.lines
@@ -225,6 +252,7 @@ func (w *worker) cut() []Record {
 		seq++
 		pos.Line++
 	}
+	w.blank = blank
 	w.r.blank.Add(blank)
 	return w.lines
 }

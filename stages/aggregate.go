@@ -66,8 +66,9 @@ type aggregate struct {
 	straight  int64        // units that are positions: held in the cells alone
 	forgotten [8]int64
 	horizon   horizon
-	touched   uint64       // keeps fetching from being optimized away
-	reviews   atomic.Int64 // passed over
+	touched   uint64         // keeps fetching from being optimized away
+	reviews   atomic.Int64   // passed over
+	kept      *aggregateKept // nil without a store
 }
 
 // contribution is what a scored unit adds to each of its cells.
@@ -77,9 +78,6 @@ type contribution struct {
 	ratings     string
 	ballots     uint32
 }
-
-// Load is for a changelog; without one there is nothing to load.
-func (*aggregate) Load(_, _ []byte) error { return nil }
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -104,6 +102,9 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 		if f := a.apply(&in[i]); f != nil {
 			out.Reject(in[i].Seq, *f)
 		}
+	}
+	if a.kept != nil {
+		return a.kept.failed
 	}
 	return nil
 }
@@ -130,12 +131,18 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.straight++
 		a.positions = true
 		a.add(o.Group, o.Pattern, o.Status, a.paneOf(o.Time), 1)
+		if a.kept != nil {
+			a.addBase(o.Group, o.Pattern, o.Status, a.paneOf(o.Time))
+		}
 		return nil
 	}
 	pane, err := a.relative(o.Time)
 	if err != nil {
 		a.rejected++
 		return err
+	}
+	if a.kept != nil {
+		a.fetch(o.Unit)
 	}
 	if late != nil && (!a.horizon.settled(o.Time) || !a.units.has(o.Unit, o.Run)) {
 		a.late++
@@ -145,6 +152,9 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	s := a.units.slots.at(at)
 	pattern := o.Pattern | uint32(o.Status)<<statusShift
 	if isNew {
+		if a.kept != nil {
+			a.made(row, at)
+		}
 		a.units.judge(row, false, isJudged(o.Status))
 	} else {
 		if a.options.Conflict == Refuse && (s.pattern != pattern || s.group != o.Group || s.pane != pane) {
@@ -154,6 +164,9 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.replaced++
 		if held := a.units.revision(at); o.Revision < held && (held != 0 || !empty(s.status())) {
 			return nil
+		}
+		if a.kept != nil {
+			a.touch(row, at)
 		}
 		a.units.judge(row, isJudged(s.status()), isJudged(o.Status))
 		a.add(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane), -1)
@@ -177,25 +190,33 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 	groups, contributes := a.known[group], &a.knownAdds[pattern]
 	for i := range a.sheets {
 		s := &a.sheets[i]
-		p := int64(0)
-		if !s.window.All {
-			p = floorDiv(pane*int64(a.grain), int64(s.window.Step))
-		}
-		c := s.cell(groups[s.layout], p)
-		c.count(status, sign)
-		if status != evalstream.Scored {
-			continue
-		}
-		switch a.family {
-		case retrieval:
-			c.values(contributes.values, evalstream.Nano(sign))
-		case fewshot:
-			c.labels(contributes.label, contributes.gold, sign)
-		case agreement:
-			c.patterns.AddPattern(contributes.ratings, sign)
-		case judging:
-			c.vote(contributes.ballots, sign)
-		}
+		a.change(s.cell(groups[s.layout], a.paneIn(s, pane)), status, contributes, sign)
+	}
+}
+
+// paneIn is a pane of the finest grain as the sheet's window counts.
+func (a *aggregate) paneIn(s *sheet, pane int64) int64 {
+	if s.window.All {
+		return 0
+	}
+	return floorDiv(pane*int64(a.grain), int64(s.window.Step))
+}
+
+// change adds or takes back one unit in a cell.
+func (a *aggregate) change(c *cell, status evalstream.Status, contributes *contribution, sign int64) {
+	c.count(status, sign)
+	if status != evalstream.Scored {
+		return
+	}
+	switch a.family {
+	case retrieval:
+		c.values(contributes.values, evalstream.Nano(sign))
+	case fewshot:
+		c.labels(contributes.label, contributes.gold, sign)
+	case agreement:
+		c.patterns.AddPattern(contributes.ratings, sign)
+	case judging:
+		c.vote(contributes.ballots, sign)
 	}
 }
 
@@ -263,8 +284,13 @@ func grainOf(a *Aggregation) time.Duration {
 func (a *aggregate) sweep(limit evalstream.Time) {
 	limit = before(limit, a.horizon.grace())
 	oldest := floorDiv(int64(limit), int64(a.grain))
+	old := func(s *slot) bool { return s.pane != math.MinInt32 && a.base+int64(s.pane) < oldest }
+	if a.kept != nil {
+		a.sweepKept(old)
+		return
+	}
 	a.units.keep(func(s *slot) bool {
-		if s.pane == math.MinInt32 || a.base+int64(s.pane) >= oldest {
+		if !old(s) {
 			return true
 		}
 		a.forgotten[s.status()]++
@@ -327,6 +353,9 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 		t.Held++
 		t.Of[a.units.slots.at(i).status()]++
 	}
+	if a.kept != nil {
+		a.heldOnShelf(&t)
+	}
 	n, reviews := a.others.Load(), a.reviews.Load()
 	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
 }
@@ -365,11 +394,33 @@ type digester struct {
 	literals               []string
 	ballots                metric.Ballots
 	settings               *evalstream.Settings
+	// What was not observed is counted by the stage, or here if a store wants to know
+	// it block by block.
+	apart                    bool
+	refused, others, reviews int64
 }
 
 // Digester makes a worker's half; it shares the stage's dictionaries.
 func (a *aggregate) Digester() evalstream.Digester {
-	return &digester{a: a, runs: memo{of: &a.runs}, groups: memo{of: &a.groups}, patterns: memo{of: &a.patterns}}
+	return &digester{a: a, runs: memo{of: &a.runs}, groups: memo{of: &a.groups}, patterns: memo{of: &a.patterns}, apart: a.kept != nil}
+}
+
+// count adds to a counter of the stage, or to the worker's own.
+func (d *digester) count(stage *atomic.Int64, own *int64) {
+	if d.apart {
+		*own++
+	} else {
+		stage.Add(1)
+	}
+}
+
+// Tallies is what this worker has not observed, if that is counted apart.
+func (d *digester) Tallies() []evalstream.Tally {
+	return []evalstream.Tally{
+		{Kind: "score", Received: d.refused, Rejected: d.refused},
+		{Kind: "review", Received: d.reviews, Passed: d.reviews},
+		{Kind: otherKinds, Received: d.others, Rejected: d.others},
+	}
 }
 
 // Digest appends an observation for each score.
@@ -377,17 +428,17 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 	for i := range in {
 		s, ok := in[i].Body.(*evalstream.Score)
 		if _, review := in[i].Body.(*evalstream.Review); review {
-			d.a.reviews.Add(1)
+			d.count(&d.a.reviews, &d.reviews)
 			continue
 		}
 		if !ok {
-			d.a.others.Add(1)
+			d.count(&d.a.others, &d.others)
 			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
-			d.a.refused.Add(1)
+			d.count(&d.a.refused, &d.refused)
 			out.Reject(in[i].Seq, *f)
 			continue
 		}

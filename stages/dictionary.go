@@ -49,6 +49,13 @@ func (d *dictionary) name(id uint32) string {
 	return d.names[id]
 }
 
+// since lists the strings from a number on. They are never changed.
+func (d *dictionary) since(id int) []string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.names[id:len(d.names):len(d.names)]
+}
+
 // memo is one worker's view of a dictionary, without a lock. Most records of a stream
 // have one of a few values, so the last value of each of a few places comes first.
 type memo struct {

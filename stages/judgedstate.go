@@ -83,6 +83,10 @@ func (j *judgedState) setSlices(n *vote, fields []evalstream.Slice) {
 
 // sweep forgets units that were last seen before limit: nobody can come any more.
 func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
+	if j.kept != nil {
+		j.sweepKept(limit, out)
+		return
+	}
 	old := j.judgedState
 	j.judgedState, j.last = judgedState{}, 0
 	for n := range uint32(old.units.len()) {
@@ -129,12 +133,14 @@ func (j *judgedState) keep(old *judgedState, u judgedUnit) {
 }
 
 // finish asks for reviews of the units in which a judge was never heard, by unit.
-func (j *judged) finish(out *evalstream.Out) {
+func (j *judged) finish(out *evalstream.Out) error {
 	from := len(out.Records)
 	for n := range uint32(j.units.len()) {
 		j.end(j.units.at(n), out)
 	}
+	err := j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { j.end(u, out) })
 	sortByKey(out.Records[from:])
+	return err
 }
 
 func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
@@ -152,6 +158,8 @@ func (j *judged) tallied() evalstream.Tally {
 	for n := range uint32(j.units.len()) {
 		t = j.held(t, j.units.at(n))
 	}
+	// What the shelf cannot give is missing, which shows: the tally does not add up then.
+	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { t = j.held(t, u) })
 	return t
 }
 

@@ -101,7 +101,7 @@ func (s *results) final() []evalstream.Result {
 			fs = append(fs, r)
 		}
 	}
-	slices.SortFunc(fs, func(a, b evalstream.Result) int { return strings.Compare(resultKey(a), resultKey(b)) })
+	slices.SortStableFunc(fs, func(a, b evalstream.Result) int { return strings.Compare(resultKey(a), resultKey(b)) })
 	return fs
 }
 

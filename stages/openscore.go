@@ -107,6 +107,7 @@ type openScore struct {
 	fields    fields
 	standing  []judgment
 	key       []byte
+	kept      *openKept // nil without a store
 }
 
 // openUnit is all that is known of one unit.
@@ -117,6 +118,7 @@ type openUnit struct {
 	ratings []openRating
 	waiting bool // said to be waiting
 	seen    evalstream.Time
+	shelved *shelved // nil without a store
 }
 
 // openGold is one judgment of a unit, or its label.
@@ -147,9 +149,6 @@ type openRating struct {
 	evalstream.Rating
 	time evalstream.Time
 }
-
-// Load is for a changelog; without one there is nothing to load.
-func (*openScore) Load(_, _ []byte) error { return nil }
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -193,10 +192,17 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 		}
 		out.Reject(rec.Seq, *f)
 	}
+	if o.kept != nil {
+		return cmp.Or(o.kept.failed, o.judges.kept.failed)
+	}
 	return nil
 }
 
+// unit is what is known of a unit, made empty if it is new. It is about to change.
 func (o *openScore) unit(id []byte) *openUnit {
+	if o.kept != nil {
+		return o.keptUnit(id)
+	}
 	u := o.units[string(id)]
 	if u == nil {
 		u = &openUnit{seen: evalstream.NoTime}
@@ -497,23 +503,35 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 // unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	o.judges.begin()
-	if watermark == evalstream.EndOfTime {
-		o.end(out)
+	if watermark != evalstream.EndOfTime {
+		return nil
 	}
-	return nil
+	if o.kept != nil {
+		return o.endKept(out)
+	}
+	o.end(out)
+	return o.judges.finish(out)
 }
 
 // sweep forgets the units that are older than limit.
 func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
 	o.judges.sweep(limit, out)
+	if o.kept != nil {
+		o.forgetKept(limit, out)
+		return
+	}
 	kept := o.order[:0]
+	var old []string
 	for _, unit := range o.order {
-		u := o.units[unit]
-		if u.seen == evalstream.NoTime || u.seen >= limit {
+		if u := o.units[unit]; u.seen == evalstream.NoTime || u.seen >= limit {
 			kept = append(kept, unit)
-			continue
+		} else {
+			old = append(old, unit)
 		}
-		o.forget(unit, u, out)
+	}
+	slices.Sort(old)
+	for _, unit := range old {
+		o.forget(unit, o.units[unit], out)
 		delete(o.units, unit)
 	}
 	clear(o.order[len(kept):])
@@ -542,7 +560,6 @@ func (o *openScore) end(out *evalstream.Out) {
 			}
 		}
 	}
-	o.judges.finish(out)
 }
 
 // hold adds a unit's slots to the tallies; gold that met no prediction counts as
@@ -589,8 +606,12 @@ func addHeld(ts [inputs]evalstream.Tally, u *openUnit, alone evalstream.Status) 
 // Tallies reads what is held off the state.
 func (o *openScore) Tallies() []evalstream.Tally {
 	ts := o.tallies
-	for _, u := range o.units {
-		ts = addHeld(ts, u, evalstream.Waiting)
+	if o.kept != nil {
+		ts = o.heldKept(ts)
+	} else {
+		for _, u := range o.units {
+			ts = addHeld(ts, u, evalstream.Waiting)
+		}
 	}
 	v, j := &ts[ofVerdicts], o.judges.tallied()
 	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of

@@ -42,6 +42,9 @@ type frozenScore struct {
 	judged []judgment
 
 	tallies [3]evalstream.Tally // runs, predictions, what is neither
+
+	tracing bool
+	trace   []byte // units that were matched since the last Trace
 }
 
 // Process scores each prediction on its own.
@@ -114,6 +117,7 @@ func (f *frozenScore) run(rec *evalstream.Record, b *evalstream.Run, unit int32,
 		t.Of[evalstream.Unjudged]++
 		return
 	}
+	f.met(unit)
 	from := len(f.values)
 	f.values = f.ranker.value(f.values, b.Top, f.judged)
 	s.Measures, s.Values = f.names, f.values[from:]
@@ -133,7 +137,10 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	s := f.next(rec, out)
 	f.fields.fill(s, b)
 	if f.gold != nil && !s.Positions { // asked for, even where its own gold counts
-		if f.judged = f.gold.judgments(f.judged[:0], unit); !judged && len(f.judged) > 0 {
+		if f.judged = f.gold.judgments(f.judged[:0], unit); len(f.judged) > 0 {
+			f.met(unit)
+		}
+		if !judged && len(f.judged) > 0 {
 			label, judged = f.judged[0].passage, true
 		}
 	}

@@ -80,25 +80,37 @@ func (u *units) find(hash [2]uint64, run uint32) (row *unitRow, at uint32, isNew
 	return row, u.add(row, run), true
 }
 
-// has reports whether (unit, run) has a slot.
-func (u *units) has(hash [2]uint64, run uint32) bool {
+// row is the row of a unit, nil if it has none.
+func (u *units) row(hash [2]uint64) *unitRow {
 	if len(u.index) == 0 {
-		return false
+		return nil
 	}
 	mask := uint64(len(u.index) - 1)
 	for i := hash[0] & mask; u.index[i] != 0; i = (i + 1) & mask {
-		row := u.rows.at(u.index[i] - 1)
-		if row.hash != hash {
-			continue
+		if row := u.rows.at(u.index[i] - 1); row.hash == hash {
+			return row
 		}
-		for s := row.first; s != 0; s = u.slots.at(s - 1).next {
-			if u.slots.at(s-1).run == run {
-				return true
-			}
-		}
+	}
+	return nil
+}
+
+// has reports whether (unit, run) has a slot.
+func (u *units) has(hash [2]uint64, run uint32) bool {
+	row := u.row(hash)
+	if row == nil {
 		return false
 	}
+	for s := row.first; s != 0; s = u.slots.at(s - 1).next {
+		if u.slots.at(s-1).run == run {
+			return true
+		}
+	}
 	return false
+}
+
+// bytes is about what the units take.
+func (u *units) bytes() int64 {
+	return int64(u.rows.len())*24 + int64(len(u.index))*4 + int64(u.slots.len())*20 + int64(u.revisions.len())*8
 }
 
 func (u *units) add(row *unitRow, run uint32) uint32 {

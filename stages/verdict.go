@@ -39,6 +39,7 @@ type judged struct {
 	ballots metric.Ballots
 	reasons []uint32 // of the ballots' straight votes
 	key     []byte
+	kept    *judgedKept // nil without a store
 }
 
 // begin ends the life of what the last call emitted.
@@ -91,8 +92,21 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 	return nil
 }
 
-// unit is the state of a verdict's unit, made empty if it is new.
+// unit is the state of a verdict's unit, made empty if it is new. It is about to change.
 func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
+	n := j.units.len()
+	u := j.make(b)
+	if j.kept != nil {
+		if j.units.len() > n {
+			j.fetch(u)
+		}
+		j.kept.touch(j.last - 1)
+	}
+	return u
+}
+
+// make finds the unit of a verdict, or makes it.
+func (j *judged) make(b *evalstream.Verdict) *judgedUnit {
 	if j.last != 0 {
 		u := j.units.at(j.last - 1)
 		if j.arena.string(u.triple) == b.TripleID && j.arena.string(u.span) == b.SpanID && j.names.of(u.dimension) == b.Dimension && j.names.of(u.mode) == b.Mode {
@@ -121,6 +135,9 @@ func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 		hash: hash, span: j.arena.keep(b.SpanID), triple: j.arena.keep(b.TripleID),
 		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
 	})
+	if j.kept != nil {
+		j.kept.added()
+	}
 	j.last = uint32(j.units.len())
 	j.index[i] = tag | uint64(j.last)
 	return j.units.at(j.last - 1)
@@ -369,7 +386,7 @@ func (j *judged) hash(why evalstream.Why) uint64 {
 	for i := range j.ballots.Ballots {
 		if b := &j.ballots.Ballots[i]; b.Straight != metric.NoVote {
 			j.key = append(append(j.key, b.Judge...), 0, byte(b.Straight))
-			j.key = binary.AppendUvarint(j.key, uint64(j.reasons[i]))
+			j.key = append(append(j.key, j.names.of(j.reasons[i])...), 0)
 		}
 	}
 	return xxh3.Hash(j.key) | 1

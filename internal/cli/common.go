@@ -28,13 +28,17 @@ type common struct {
 	bootstrap     int
 	seed          uint64
 	workers       int
+	state         string
+	stateMemory   Size
 	failIf        []*rule
 	metricsAddr   string
 	quiet         bool
 	verbose       bool
 }
 
-func newCommon() *common { return &common{maxLine: file.DefaultMaxLine, onConflict: "replace"} }
+func newCommon() *common {
+	return &common{maxLine: file.DefaultMaxLine, onConflict: "replace", stateMemory: 512 << 20}
+}
 
 // maxWorkers bounds the blocks in memory, of 256 KiB each.
 const maxWorkers = 1024
@@ -57,6 +61,8 @@ func (c *common) declare(fs *flag.FlagSet) {
 	fs.StringVar(&c.timeFrom, "time-from", "body", "a record's time: `SOURCE` body (its time field) or record (its topic's time stamp)")
 	fs.StringVar(&c.timeUnit, "time-unit", "", "`UNIT` of integer times: s, ms, us or ns (default: times are RFC 3339)")
 	fs.StringVar(&c.onConflict, "on-conflict", "replace", "what a second, different record of one slot (query and run, unit and coder, …) does: `POLICY` replace (the greatest revision wins, then the last) or reject")
+	fs.StringVar(&c.state, "state", "", "keep the state in `DIR` and go on from there: a command that was killed, or has ended, given again ends with the same results (default: nothing is kept)")
+	fs.Var(&c.stateMemory, "state-memory", "with --state, memory for the units of each stage, a `SIZE`; more are read back from DIR when they are needed")
 	c.declareReading(fs)
 	fs.Func("fail-if", "`RULE` such as 'success@1.low < 0.8' or 'f1{run=a}.value < 0.5': exit code 10 if it holds for a final result, 11 if there is none; may repeat", func(s string) error {
 		r, err := parseRule(s)
@@ -120,6 +126,9 @@ func (c *common) check() error {
 	}
 	if c.maxLine < 1 {
 		return evalstream.Usagef("max-line: want a size above 0, got %s", c.maxLine.String())
+	}
+	if c.stateMemory < 1 {
+		return evalstream.Usagef("state-memory: want a size above 0, got %s", c.stateMemory.String())
 	}
 	switch c.timeFrom {
 	case "", "body":

@@ -78,14 +78,14 @@ func CheckStdin(edges ...Edge) error {
 }
 
 // RejectsSink is a sink for --rejects: the file is created, or cut to nothing if it
-// exists. An input of the command is refused, and so is -, since standard output
+// exists; with keep, a regular file is left as it is and can be cut back later. An input of the command is refused, and so is -, since standard output
 // carries results. Close the closer after the job.
-func RejectsSink(text string, inputs []Edge, appendLine func([]byte, *evalstream.Record) []byte) (*file.Sink, io.Closer, error) {
-	return EdgeSink("--rejects", text, inputs, appendLine)
+func RejectsSink(text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+	return EdgeSink("--rejects", text, inputs, keep, appendLine)
 }
 
 // EdgeSink is RejectsSink for another flag.
-func EdgeSink(flag, text string, inputs []Edge, appendLine func([]byte, *evalstream.Record) []byte) (*file.Sink, io.Closer, error) {
+func EdgeSink(flag, text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
 	e, err := ParseEdge(flag, text)
 	if err != nil {
 		return nil, nil, err
@@ -100,9 +100,22 @@ func EdgeSink(flag, text string, inputs []Edge, appendLine func([]byte, *evalstr
 			}
 		}
 	}
-	f, err := os.Create(e.Path)
+	return OutputFile(e.Path, keep, appendLine)
+}
+
+// OutputFile is a sink to a file. With keep, a regular file is not cut to nothing, and
+// can be cut back.
+func OutputFile(path string, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+	flags := os.O_RDWR | os.O_CREATE
+	if !keep {
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {
 		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitLost, Err: err, Hint: "name a file in a directory that exists and can be written to"}
 	}
-	return file.NewSink(e.Path, f, appendLine), f, nil
+	if info, err := f.Stat(); keep && err == nil && info.Mode().IsRegular() {
+		return file.NewResumable(path, f, appendLine), f, nil
+	}
+	return file.NewSink(path, f, appendLine), f, nil
 }

@@ -122,7 +122,7 @@ func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	if err != nil {
 		return err
 	}
-	if sink, done, err = besideReviews(r.review, files, sink, done); err != nil {
+	if sink, done, err = besideReviews(r.review, files, r.common.state != "", sink, done); err != nil {
 		return err
 	}
 	list := []stage{

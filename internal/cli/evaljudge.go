@@ -70,8 +70,8 @@ type reviewSink struct {
 
 // besideReviews opens the edge of reviews, which results go past; done closes it too.
 // It is created, or cut to nothing if it exists; an input of the command is refused,
-// and so is -, since standard output carries results.
-func besideReviews(edge string, inputs []string, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
+// and so is -, since standard output carries results. With keep it can be cut back.
+func besideReviews(edge string, inputs []string, keep bool, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
 	if edge == "" {
 		return results, done, nil
 	}
@@ -83,7 +83,7 @@ func besideReviews(edge string, inputs []string, results evalstream.Sink, done f
 		}
 		edges = append(edges, e)
 	}
-	sink, f, err := EdgeSink("--review", edge, edges, appendLine)
+	sink, f, err := EdgeSink("--review", edge, edges, keep, appendLine)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,4 +121,20 @@ func (s *reviewSink) Write(ctx context.Context, recs []evalstream.Record) error 
 // Flush flushes both.
 func (s *reviewSink) Flush(ctx context.Context) error {
 	return errors.Join(s.reviews.Flush(ctx), s.results.Flush(ctx))
+}
+
+// Length is that of the reviews, which go to a file; 0 if it has none.
+func (s *reviewSink) Length() (int64, error) {
+	if r, ok := s.reviews.(evalstream.ResumableSink); ok {
+		return r.Length()
+	}
+	return 0, nil
+}
+
+// CutBack cuts the file of reviews back, if it can be.
+func (s *reviewSink) CutBack(n int64) error {
+	if r, ok := s.reviews.(evalstream.ResumableSink); ok {
+		return r.CutBack(n)
+	}
+	return nil
 }

@@ -73,12 +73,15 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 		if err != nil {
 			return err
 		}
+		if err := s.bindState(list); err != nil {
+			return err
+		}
 		if c.verbose {
 			if err := p.Plan(e.stderr); err != nil {
 				return err
 			}
 		}
-		in, err := s.open(ctx, files, gather)
+		in, err := s.open(ctx, files, gather, nil)
 		if err != nil {
 			return err
 		}

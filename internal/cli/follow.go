@@ -28,6 +28,22 @@ func (s *followed) Write(ctx context.Context, recs []evalstream.Record) error {
 	return s.Sink.Write(ctx, recs)
 }
 
+// Length is that of the sink behind, 0 if it cannot be cut back.
+func (s *followed) Length() (int64, error) {
+	if r, ok := s.Sink.(evalstream.ResumableSink); ok {
+		return r.Length()
+	}
+	return 0, nil
+}
+
+// CutBack cuts the sink behind back, if it can be.
+func (s *followed) CutBack(n int64) error {
+	if r, ok := s.Sink.(evalstream.ResumableSink); ok {
+		return r.CutBack(n)
+	}
+	return nil
+}
+
 // both calls the hooks of a, then those of b.
 func both(a, b evalstream.Hooks) evalstream.Hooks {
 	return evalstream.Hooks{

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
 	"evalstream/codecs"
 	"evalstream/stages"
@@ -12,7 +14,8 @@ import (
 
 // loadGold reads a gold edge whole, by the same runner that reads everything else.
 func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Gold, error) {
-	in, err := s.open(ctx, []string{edge}, true)
+	digest := xxh3.New()
+	in, err := s.open(ctx, []string{edge}, true, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +33,7 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
-	sum, err := job.Run(ctx)
-	s.sides = joined(s.sides, sum)
+	err = s.readSide(ctx, "gold", &job, digest)
 	if errors.Is(err, evalstream.ErrStopped) {
 		s.summarize(evalstream.Summary{})
 		return nil, &saidError{evalstream.ExitRejects}

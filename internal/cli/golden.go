@@ -175,7 +175,7 @@ func (g *goldenCases) run(ctx context.Context, in string) (lines []byte, err err
 	if err != nil {
 		return nil, err
 	}
-	input, err := s.open(ctx, []string{in}, false)
+	input, err := s.open(ctx, []string{in}, false, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"iter"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
 	"evalstream/codecs"
 	"evalstream/topics/file"
@@ -23,7 +25,10 @@ type input struct {
 
 // open opens edges as one source. NDJSON and TREC are told apart by content, and must
 // not be mixed; gather reads TREC runs whole, so that lists may be spread over a file.
-func (s *session) open(ctx context.Context, edges []string, gather bool) (*input, error) {
+//
+// With a state, what it has read already is skipped, unless digest is set: that is for
+// side inputs, which are read whole, and hashes all bytes of them.
+func (s *session) open(ctx context.Context, edges []string, gather bool, digest *xxh3.Hasher) (*input, error) {
 	if len(edges) == 0 {
 		edges = []string{"-"}
 	}
@@ -38,19 +43,29 @@ func (s *session) open(ctx context.Context, edges []string, gather bool) (*input
 	src := NewSource(s.stdin, inputs...)
 	src.MaxLine = int(s.common.maxLine)
 	p := &peeked{src: src}
+	if s.kept != nil {
+		p.digest = digest
+	}
 	if err := src.Read(ctx, &p.first); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	} else if err == nil {
 		p.has = true
 	}
-	in := &input{Source: p, lines: src, format: codecs.Sniff(p.first.Data), head: p.first.Data}
+	format := codecs.Sniff(p.first.Data)
+	head := p.first.Data
+	if s.kept != nil && digest == nil {
+		if err := p.resume(ctx, s.kept.point, format); err != nil {
+			return nil, err
+		}
+	}
+	in := &input{Source: p, lines: src, format: format, head: head}
 	switch in.format {
 	case codecs.TRECRun:
-		in.Source = file.NewRecordSource(treced(ctx, p, func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
+		in.Source = file.NewRecordSource(treced(ctx, p, s.place(digest == nil), func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
 			return codecs.NewTRECRuns(r, o, gather).All()
 		}))
 	case codecs.TRECQrelFile:
-		in.Source = file.NewRecordSource(treced(ctx, p, func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
+		in.Source = file.NewRecordSource(treced(ctx, p, s.place(digest == nil), func(r io.Reader, o *evalstream.Origin) iter.Seq2[evalstream.Record, error] {
 			return codecs.NewTRECQrels(r, o).All()
 		}))
 	case codecs.NDJSON, codecs.UnknownFormat:
@@ -60,37 +75,67 @@ func (s *session) open(ctx context.Context, edges []string, gather bool) (*input
 
 // peeked is a source whose first block has been looked at.
 type peeked struct {
-	src   *file.Source
-	first evalstream.Block
-	has   bool
+	src    *file.Source
+	first  evalstream.Block
+	has    bool
+	digest *xxh3.Hasher
 }
 
 func (p *peeked) Read(ctx context.Context, b *evalstream.Block) error {
 	if !p.has {
-		return p.src.Read(ctx, b)
+		if err := p.src.Read(ctx, b); err != nil {
+			return err
+		}
+	} else {
+		p.has = false
+		buf := append(b.Buf[:0], p.first.Data...)
+		*b = p.first
+		b.Buf, b.Data = buf, buf
+		p.first = evalstream.Block{}
 	}
-	p.has = false
-	buf := append(b.Buf[:0], p.first.Data...)
-	*b = p.first
-	b.Buf, b.Data = buf, buf
-	p.first = evalstream.Block{}
+	if p.digest != nil {
+		_, _ = p.digest.Write(b.Data) // never fails
+	}
 	return nil
 }
 
-// treced reads TREC records from the blocks of p, origin by origin.
-func treced(ctx context.Context, p *peeked, read func(io.Reader, *evalstream.Origin) iter.Seq2[evalstream.Record, error]) iter.Seq2[evalstream.Record, error] {
+// resume skips lines that the state has. Of TREC files every line is read again, for
+// a record is many lines; its records are skipped.
+func (p *peeked) resume(ctx context.Context, cp *evalstream.Checkpoint, format codecs.Format) error {
+	if format == codecs.TRECRun || format == codecs.TRECQrelFile {
+		cp = nil
+	}
+	first := &p.first
+	if !p.has {
+		first = nil
+	}
+	keep, err := p.src.Resume(ctx, cp, first)
+	p.has = keep
+	return err
+}
+
+// treced reads TREC records from the blocks of p, origin by origin, without those that
+// the state has of each.
+func treced(ctx context.Context, p *peeked, place placer, read func(io.Reader, *evalstream.Origin) iter.Seq2[evalstream.Record, error]) iter.Seq2[evalstream.Record, error] {
 	return func(yield func(evalstream.Record, error) bool) {
 		b := &blocks{read: func(b *evalstream.Block) error { return p.Read(ctx, b) }}
-		for from := evalstream.Seq(0); b.next(); {
-			last := from
+		for seq := place.next; b.next(); {
+			skip, err := place.records(b.block.At.Origin)
+			if err != nil {
+				yield(evalstream.Record{}, err)
+				return
+			}
 			for rec, err := range read(b, b.block.At.Origin) {
-				rec.Seq += from
-				last = rec.Seq + 1
+				if skip > 0 && err == nil {
+					skip--
+					continue
+				}
+				rec.Seq = seq
+				seq++
 				if !yield(rec, err) {
 					return
 				}
 			}
-			from = last
 		}
 		if b.err != nil && !errors.Is(b.err, io.EOF) {
 			yield(evalstream.Record{}, b.err)

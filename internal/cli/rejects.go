@@ -28,6 +28,9 @@ type Rejects struct {
 	first []string
 	kept  int
 	total int64
+	// muted counts and does not hand on: what the file behind has already.
+	muted bool
+	base  int64 // length that is never cut
 }
 
 // NewRejects hands rejects on to next, which may be nil.
@@ -50,7 +53,7 @@ func (s *Rejects) Write(ctx context.Context, recs []evalstream.Record) error {
 			s.first = append(s.first, s.message(r))
 		}
 	}
-	if s.next == nil {
+	if s.next == nil || s.muted {
 		return nil
 	}
 	return s.next.Write(ctx, recs)
@@ -62,6 +65,22 @@ func (s *Rejects) Flush(ctx context.Context) error {
 		return nil
 	}
 	return s.next.Flush(ctx)
+}
+
+// Length is that of the sink behind, 0 if it has none.
+func (s *Rejects) Length() (int64, error) {
+	if r, ok := s.next.(evalstream.ResumableSink); ok {
+		return r.Length()
+	}
+	return 0, nil
+}
+
+// CutBack cuts the sink behind, if it can be.
+func (s *Rejects) CutBack(n int64) error {
+	if r, ok := s.next.(evalstream.ResumableSink); ok {
+		return r.CutBack(max(n, s.base))
+	}
+	return nil
 }
 
 func (s *Rejects) message(r *evalstream.Rejected) string {

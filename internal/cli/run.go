@@ -13,7 +13,6 @@ import (
 
 	"evalstream"
 	"evalstream/stages"
-	"evalstream/topics/file"
 )
 
 func (e *env) run() *cobra.Command {
@@ -158,18 +157,18 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	if err != nil {
 		return err
 	}
-	sink := e.stdoutSink()
+	var sink evalstream.Sink = e.stdoutSink()
 	if !edge.Std {
-		f, err := os.Create(edge.Path)
+		out, f, err := OutputFile(edge.Path, c.state != "", appendLine)
 		if err != nil {
-			return evalstream.Lost(err)
+			return err
 		}
 		defer func() {
 			if closeErr := f.Close(); err == nil && closeErr != nil {
 				err = evalstream.Lost(closeErr)
 			}
 		}()
-		sink = file.NewSink(edge.Path, f, appendLine)
+		sink = out
 	}
 	return e.do(cmd, spec.Name, c, inputs, list, []string{from}, false, sink, func() error { return nil })
 }

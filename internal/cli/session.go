@@ -24,6 +24,7 @@ type session struct {
 	sides    evalstream.Summary // what was read whole before the first record
 	closers  []io.Closer        // what was opened for the steps
 	notes    []string           // what a reader of the results should know
+	kept     *keptState         // nil without --state
 	gates    gates
 	headline string // metric that progress shows
 }
@@ -49,11 +50,14 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	if err := CheckStdin(edges...); err != nil {
 		return nil, err
 	}
+	if err := s.openState(edges); err != nil {
+		return nil, err
+	}
 	var next evalstream.Sink
 	if c.rejects != "" {
-		sink, closer, err := RejectsSink(c.rejects, edges, appendLine)
+		sink, closer, err := RejectsSink(c.rejects, edges, s.kept.has(), appendLine)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, s.kept.close())
 		}
 		next, s.close = sink, closer
 	}
@@ -70,6 +74,9 @@ func (s *session) tell(w io.Writer) func(string) {
 
 // end closes what begin opened; err is what the command has met so far.
 func (s *session) end(ctx context.Context, err error) error {
+	if closeErr := s.kept.close(); err == nil {
+		err = closeErr
+	}
 	for _, c := range s.closers {
 		if closeErr := c.Close(); err == nil && closeErr != nil {
 			err = evalstream.Lost(closeErr)
@@ -113,6 +120,9 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	job := evalstream.Job{
 		Pipeline: p, Source: in.Source, Sink: &followed{Sink: sink, by: seen}, Rejects: s.rejects, Workers: s.common.workers,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: hooks,
+	}
+	if s.kept != nil {
+		job.Store, job.StateMemory = s.kept.store, int64(s.common.stateMemory)
 	}
 	sum, err := s.run(ctx, &job)
 	progress.Stop()

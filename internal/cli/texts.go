@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"evalstream"
 	"evalstream/codecs"
 	"evalstream/stages"
@@ -146,7 +148,8 @@ func (s *session) classifyStep(ctx context.Context, o *stages.ClassifyOptions, l
 // loadSide reads a side input whole into stage, which must then have a size. The kind
 // of its lines is kind, unless they say their own.
 func (s *session) loadSide(ctx context.Context, edge, name, kind string, stage evalstream.Stateful, size func() int, hint string) error {
-	in, err := s.open(ctx, []string{edge}, true)
+	digest := xxh3.New()
+	in, err := s.open(ctx, []string{edge}, true, digest)
 	if err != nil {
 		return err
 	}
@@ -162,8 +165,7 @@ func (s *session) loadSide(ctx context.Context, edge, name, kind string, stage e
 		return err
 	}
 	job := evalstream.Job{Pipeline: p, Source: in.Source, Sink: nowhere{}, Rejects: s.rejects, Workers: s.common.workers, FailFast: s.common.failFast}
-	sum, err := job.Run(ctx)
-	s.sides = joined(s.sides, sum)
+	err = s.readSide(ctx, name, &job, digest)
 	if errors.Is(err, evalstream.ErrStopped) {
 		s.summarize(evalstream.Summary{})
 		return &saidError{evalstream.ExitRejects}

@@ -61,7 +61,7 @@ func (e *env) runTATQA(ctx context.Context, edge string, kinds []string) error {
 	src.MaxLine = 1 << 30 // the file is one line
 	sink := e.stdoutSink()
 	n := 0
-	for rec, err := range treced(ctx, &peeked{src: src}, read) {
+	for rec, err := range treced(ctx, &peeked{src: src}, placer{}, read) {
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"syscall"
 
 	"evalstream"
@@ -88,4 +89,46 @@ func (s *Sink) lost(err error) error {
 		hint = "make room on the disk and run again"
 	}
 	return &evalstream.ExitError{Code: evalstream.ExitLost, Err: fmt.Errorf("%s: %w", s.name, err), Hint: hint}
+}
+
+// Resumable is a Sink to a regular file that can go back to where it was.
+type Resumable struct {
+	*Sink
+	f *os.File
+}
+
+// NewResumable writes to f, which is not closed.
+func NewResumable(name string, f *os.File, appendLine func(dst []byte, r *evalstream.Record) []byte) *Resumable {
+	return &Resumable{Sink: NewSink(name, f, appendLine), f: f}
+}
+
+// Length is how many bytes were written and flushed.
+func (s *Resumable) Length() (int64, error) {
+	n, err := s.f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, s.lost(err)
+	}
+	return n, nil
+}
+
+// CutBack drops what lies behind the first n bytes. A file that is shorter is not the
+// one that was written before: exit 5.
+func (s *Resumable) CutBack(n int64) error {
+	info, err := s.f.Stat()
+	if err != nil {
+		return s.lost(err)
+	}
+	if info.Size() < n {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want the %d bytes that the state has written, got %d", s.name, n, info.Size()),
+			Hint: "name the file that was written before, or another --state DIR",
+		}
+	}
+	if err := s.f.Truncate(n); err != nil {
+		return s.lost(err)
+	}
+	if _, err := s.f.Seek(n, io.SeekStart); err != nil {
+		return s.lost(err)
+	}
+	return nil
 }

@@ -48,6 +48,9 @@ type Source struct {
 	size    int // of the next block
 	err     error
 
+	resume *resuming // nil: no state is kept
+	offset int64     // of the bytes of cur that were delivered
+
 	total   int64
 	known   bool
 	read    atomic.Int64
@@ -104,13 +107,22 @@ func (s *Source) Read(ctx context.Context, b *evalstream.Block) error {
 	if s.err != nil {
 		return s.err
 	}
-	if err := s.next(ctx, b); err != nil {
-		s.err = err
-		// The first error is the one to tell.
-		_ = s.shut()
-		return err
+	for {
+		err := s.next(ctx, b)
+		keep := true
+		if err == nil && s.resume != nil {
+			keep, err = s.goOn(ctx, b)
+		}
+		if err != nil {
+			s.err = err
+			// The first error is the one to tell.
+			_ = s.shut()
+			return err
+		}
+		if keep {
+			return nil
+		}
 	}
-	return nil
 }
 
 func (s *Source) next(ctx context.Context, b *evalstream.Block) error {
@@ -144,7 +156,7 @@ func (s *Source) open() error {
 	if err != nil {
 		return s.lost(err)
 	}
-	s.cur, s.line, s.end, s.fresh = cur, 1, nil, true
+	s.cur, s.line, s.end, s.fresh, s.offset = cur, 1, nil, true, 0
 	return nil
 }
 
@@ -182,6 +194,7 @@ func (s *Source) fill(ctx context.Context, b *evalstream.Block) (bool, error) {
 			if bytes.HasPrefix(buf[:n], []byte(bom)) {
 				n = copy(buf, buf[len(bom):n])
 				from = 0
+				s.offset = int64(len(bom))
 				s.boms.Add(1)
 			}
 		}
@@ -224,17 +237,19 @@ func (s *Source) deliver(b *evalstream.Block, data []byte) {
 	if b.Unterminated {
 		lines++
 	}
-	s.stamp(b, data, lines)
+	s.stamp(b, data, lines, int64(len(data)))
 	// About blockLines lines, by the length of those in this block.
 	s.size = min(maxBlock, max(minBlock, int(int64(len(data))*blockLines/lines)))
 }
 
-func (s *Source) stamp(b *evalstream.Block, data []byte, lines int64) {
+func (s *Source) stamp(b *evalstream.Block, data []byte, lines, length int64) {
 	b.Data, b.Records, b.Long, b.Partition = data, nil, 0, 0
 	b.First = s.seq
 	b.At = evalstream.Pos{Origin: s.origin, Line: s.line}
 	s.seq += evalstream.Seq(lines)
 	s.line += lines
+	s.offset += length
+	b.Offset = s.offset
 }
 
 // long reads the rest of a line of which buf holds the first n bytes, and delivers
@@ -247,7 +262,7 @@ func (s *Source) long(ctx context.Context, b *evalstream.Block, buf []byte, n in
 		m, err := s.more(rest)
 		if i := bytes.IndexByte(rest[:m], '\n'); i >= 0 {
 			s.pending.back(rest[i+1 : m])
-			s.stamp(b, head, 1)
+			s.stamp(b, head, 1, length+int64(i)+1)
 			b.Long, b.Unterminated = length+int64(i), false
 			return true, nil
 		}
@@ -259,7 +274,7 @@ func (s *Source) long(ctx context.Context, b *evalstream.Block, buf []byte, n in
 				return false, err
 			}
 		case errors.Is(err, io.EOF):
-			s.stamp(b, head, 1)
+			s.stamp(b, head, 1, length)
 			b.Long, b.Unterminated = length, true
 			return true, nil
 		case errors.Is(err, errDrained):

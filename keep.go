@@ -1,0 +1,507 @@
+package evalstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// commitBytes and commitEvery bound what a kill makes a job do again.
+const (
+	commitBytes = 4 << 20
+	commitEvery = 100 * time.Millisecond
+)
+
+// kept is what a lane keeps in the store beside the state of its stages. A job
+// without a store has none.
+type kept struct {
+	front     []Tally    // of the stateless steps, of the blocks that were applied
+	counters  []Counter  // of the same
+	followers []*tracing // of the stateless steps that leave a trace
+	places    []Place
+	lines     int64
+	blank     int64
+	rejects   int64
+	byClass   map[Class]int64
+	unsaved   bool  // something was applied since the last commit
+	bytes     int64 // that were applied since
+	applying  bool  // a block is half applied, or failed so: nothing to commit
+	changes   []StepChanges
+	failed    error // of a commit: stages take its changes for saved, so none may follow
+}
+
+// tracing is a stateless step that leaves a trace, and what keeps it.
+type tracing struct {
+	step     string
+	follower Follower
+	out      Out
+}
+
+// restore reads the state of every partition that has one.
+func (r *runner) restore() error {
+	if r.job.Store == nil {
+		return nil
+	}
+	if len(r.back) == 0 && len(r.gather) > 0 {
+		return Usagef("state: %s keeps none of its own; give it all of its input each time", r.gather[0].Name)
+	}
+	if r.resumes() && r.job.Partitions > 1 {
+		return Usagef("state: a file of rejects or results cannot be cut back for several partitions; leave it out")
+	}
+	partitions, err := r.job.Store.Partitions()
+	if err != nil {
+		return err
+	}
+	if len(partitions) == 0 {
+		return r.cutBack(&Checkpoint{})
+	}
+	for _, p := range partitions {
+		if _, err := r.lane(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) resumes() bool {
+	_, sink := r.job.Sink.(ResumableSink)
+	_, rejects := r.job.Rejects.(ResumableSink)
+	return sink || rejects
+}
+
+// keep makes a new lane go on from its checkpoint.
+func (l *lane) keep() error {
+	r := l.r
+	store := r.job.Store
+	if store == nil || l.partition < 0 {
+		return nil
+	}
+	l.kept = &kept{byClass: map[Class]int64{}}
+	cp, err := store.Checkpoint(l.partition)
+	if err != nil {
+		return err
+	}
+	for i := range l.chain {
+		s := &l.chain[i]
+		k, ok := s.stage.(Kept)
+		if _, stateful := s.stage.(Stateful); stateful && !ok {
+			return Usagef("state: step %s cannot keep its state; leave --state out", s.step.Name)
+		}
+		if !ok {
+			continue
+		}
+		if err := l.load(s.step.Name, k); err != nil {
+			return err
+		}
+	}
+	for _, i := range r.traced {
+		s := r.front[i]
+		st, err := s.New()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.Name, err)
+		}
+		f := st.(Traced).Follower()
+		if err := l.load(s.Name, f); err != nil {
+			return err
+		}
+		l.kept.followers = append(l.kept.followers, &tracing{step: s.Name, follower: f})
+	}
+	if cp == nil {
+		return nil
+	}
+	k := l.kept
+	k.front, k.counters, k.places = slices.Clone(cp.Front), slices.Clone(cp.Counters), slices.Clone(cp.Places)
+	k.lines, k.blank, k.rejects = cp.Lines, cp.Blank, cp.Rejects
+	maps.Copy(k.byClass, cp.ByClass)
+	l.newest, l.watermark = cp.Newest, cp.Watermark
+	if l.newest != NoTime {
+		l.mark.Store(int64(l.newest - Time(r.job.MaxOutOfOrder)))
+	}
+	if cp.ToTick > 0 && cp.ToTick <= l.every.Records {
+		l.toTick = cp.ToTick
+	}
+	l.dirty = true                // everything is published once more
+	for _, at := range k.places { // a copy each: results keep the pointer
+		l.through = append(l.through, Through{Origin: &at.Origin, Line: at.Line})
+	}
+	r.last[l.partition], l.nextSeq = cp.Next-1, cp.Next
+	r.lines.Add(cp.Lines)
+	r.blank.Add(cp.Blank)
+	r.rejects += cp.Rejects
+	for class, n := range cp.ByClass {
+		r.byClass[class] += n
+	}
+	return r.cutBack(cp)
+}
+
+func (r *runner) cutBack(cp *Checkpoint) error {
+	if s, ok := r.job.Sink.(ResumableSink); ok {
+		if err := s.CutBack(cp.Output); err != nil {
+			return err
+		}
+	}
+	if s, ok := r.job.Rejects.(ResumableSink); ok {
+		return s.CutBack(cp.RejectsOutput)
+	}
+	return nil
+}
+
+// load gives a stage what it has put.
+func (l *lane) load(step string, k Keeper) error {
+	store := l.r.job.Store
+	k.Keep(Shelf{
+		Memory: l.r.job.StateMemory,
+		Get: func(dst, key []byte) ([]byte, bool, error) {
+			return store.Get(dst, step, l.partition, key)
+		},
+		Scan: func(from []byte, f func(key, val []byte) (bool, error)) error {
+			return store.Scan(step, l.partition, from, f)
+		},
+	})
+	err := store.Scan(step, l.partition, nil, func(key, val []byte) (bool, error) {
+		err := k.Load(key, val)
+		return err == nil, err
+	})
+	if err == nil {
+		err = k.Loaded()
+	}
+	return damaged(step, err)
+}
+
+// damaged says that a step cannot read its state.
+func damaged(step string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("state of %s: %w", step, err)
+	if _, known := errors.AsType[*ExitError](err); known {
+		return err
+	}
+	return Damaged(err)
+}
+
+// startCommits commits what is left over by the clock; the function it returns waits
+// for the end of that.
+func (r *runner) startCommits(ctx context.Context) (stop func()) {
+	if r.job.Store == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(commitEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if err := r.commitAll(ctx); err != nil {
+					r.fail(err)
+					return
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (r *runner) commitAll(ctx context.Context) error {
+	for _, l := range r.sorted() {
+		l.mu.Lock()
+		err := l.commit(ctx)
+		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applied notes that the worker's block is in the state, and commits if much is not
+// in the store yet.
+func (l *lane) applied(ctx context.Context, w *worker) error {
+	k := l.kept
+	if k == nil {
+		return nil
+	}
+	b := &w.block
+	l.nextSeq = b.First + Seq(b.lines)
+	if b.Data == nil {
+		l.nextSeq = b.Records[len(b.Records)-1].Seq + 1
+	}
+	k.lines += int64(b.lines)
+	k.blank += w.blank
+	k.place(b)
+	k.take(w)
+	for i, t := range k.followers {
+		if err := t.follower.Follow(w.traces[i]); err != nil {
+			return fmt.Errorf("%s: %w", t.step, err)
+		}
+	}
+	k.unsaved, k.applying = true, false
+	limit := l.r.job.CommitBytes
+	if limit <= 0 {
+		limit = commitBytes
+	}
+	if k.bytes += int64(len(b.Data)) + int64(len(b.Records))<<8; k.bytes < limit {
+		return nil
+	}
+	return l.commit(ctx)
+}
+
+// place notes how far the block goes in its origin; records may be of several.
+func (k *kept) place(b *Block) {
+	if b.Data != nil {
+		k.reach(b.At.Origin, Place{Line: b.At.Line + int64(b.lines) - 1, Offset: b.Offset})
+		return
+	}
+	for from := 0; from < len(b.Records); {
+		o, to := b.Records[from].Pos.Origin, from+1
+		for to < len(b.Records) && b.Records[to].Pos.Origin == o {
+			to++
+		}
+		k.reach(o, Place{Line: b.Records[to-1].Pos.Line, Records: int64(to - from)})
+		from = to
+	}
+}
+
+func (k *kept) reach(o *Origin, at Place) {
+	if o == nil {
+		return
+	}
+	at.Origin = *o
+	for i := range k.places {
+		if k.places[i].Origin == at.Origin {
+			at.Records += k.places[i].Records
+			k.places[i] = at
+			return
+		}
+	}
+	k.places = append(k.places, at)
+}
+
+// commit writes what has changed since the last commit, with the position; the caller
+// holds the lane. What was made of the input so far is written first: a record that
+// the state has seen never comes again.
+func (l *lane) commit(ctx context.Context) error {
+	k := l.kept
+	if k == nil || !k.unsaved || k.applying {
+		return nil
+	}
+	if k.failed == nil {
+		k.failed = l.commitOnce(ctx)
+	}
+	return k.failed
+}
+
+func (l *lane) commitOnce(ctx context.Context) error {
+	k := l.kept
+	k.unsaved, k.bytes = false, 0
+	if err := l.r.flush(ctx); err != nil {
+		return err
+	}
+	cp := l.checkpoint()
+	if err := l.r.lengths(cp); err != nil {
+		return err
+	}
+	k.changes = k.changes[:0]
+	for i := range l.chain {
+		s := &l.chain[i]
+		if st, ok := s.stage.(Kept); ok {
+			s.out.Reset()
+			if err := st.Save(&s.out); err != nil {
+				return damaged(s.step.Name, err)
+			}
+			k.changes = append(k.changes, StepChanges{s.step.Name, s.out.Changes})
+		}
+	}
+	for _, t := range k.followers {
+		t.out.Reset()
+		if err := t.follower.Save(&t.out); err != nil {
+			return damaged(t.step, err)
+		}
+		k.changes = append(k.changes, StepChanges{t.step, t.out.Changes})
+	}
+	if err := l.r.job.Store.Commit(l.partition, k.changes, cp); err != nil {
+		return err
+	}
+	for i := range l.chain {
+		if st, ok := l.chain[i].stage.(Kept); ok {
+			if err := st.Saved(); err != nil {
+				return damaged(l.chain[i].step.Name, err)
+			}
+		}
+	}
+	for _, t := range k.followers {
+		if err := t.follower.Saved(); err != nil {
+			return damaged(t.step, err)
+		}
+	}
+	return nil
+}
+
+func (l *lane) checkpoint() *Checkpoint {
+	k := l.kept
+	return &Checkpoint{
+		Next: l.nextSeq, Places: k.places, Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
+		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: k.byClass, Front: k.front, Counters: k.counters,
+	}
+}
+
+// lengths notes how long the sinks are.
+func (r *runner) lengths(cp *Checkpoint) (err error) {
+	r.sinkMu.Lock()
+	defer r.sinkMu.Unlock()
+	if s, ok := r.job.Sink.(ResumableSink); ok {
+		if cp.Output, err = s.Length(); err != nil {
+			return err
+		}
+	}
+	if s, ok := r.job.Rejects.(ResumableSink); ok {
+		cp.RejectsOutput, err = s.Length()
+	}
+	return err
+}
+
+// account takes what the stateless stages have done since the last call: they run
+// ahead of the lane, which counts it when the block's turn comes.
+func (w *worker) account(l *lane) {
+	w.tallied = w.tallied[:0]
+	w.counted = w.counted[:0]
+	for i := range w.chain {
+		s := &w.chain[i]
+		if s.remote != nil { // one instance serves all workers
+			w.tallied = append(w.tallied, Tally{Step: s.step.Name, Kind: "record", Received: s.called, Passed: s.called - s.failed, Rejected: s.failed})
+			s.called, s.failed = 0, 0
+			continue
+		}
+		w.accountOf(&w.before, s.step.Name, s.stage)
+		w.countOf(s.step.Name, s.stage)
+	}
+	if l != nil && w.digesters[l] != nil {
+		if w.digestedBefore[l] == nil {
+			w.digestedBefore[l] = new([]Tally)
+		}
+		w.accountOf(w.digestedBefore[l], l.chain[0].step.Name, w.digesters[l])
+	}
+	for i, at := range w.r.traced {
+		w.traces[i] = w.chain[at].stage.(Traced).Trace(w.traces[i][:0])
+	}
+}
+
+func (w *worker) accountOf(before *[]Tally, step string, of any) {
+	t, ok := of.(Tallied)
+	if !ok {
+		return
+	}
+	for _, now := range t.Tallies() {
+		now.Step = step
+		was := addTally(before, Tally{Step: step, Kind: now.Kind})
+		w.tallied = append(w.tallied, now.less(*was))
+		*was = now
+	}
+}
+
+// countOf takes what a stage has counted since the last call.
+func (w *worker) countOf(step string, of any) {
+	c, ok := of.(Counted)
+	if !ok {
+		return
+	}
+	for _, now := range c.Counters() {
+		now.Step = step
+		was := addCounter(&w.countedBefore, Counter{Step: step, Name: now.Name})
+		w.counted = append(w.counted, Counter{Step: step, Name: now.Name, N: now.N - was.N})
+		*was = now
+	}
+}
+
+// take adds what a worker's stateless stages have done.
+func (k *kept) take(w *worker) {
+	for _, t := range w.tallied {
+		addTally(&k.front, t)
+	}
+	for _, c := range w.counted {
+		addCounter(&k.counters, c)
+	}
+}
+
+// addCounter adds a counter to that of its step and name, which it returns.
+func addCounter(counters *[]Counter, c Counter) *Counter {
+	i := slices.IndexFunc(*counters, func(have Counter) bool { return have.Step == c.Step && have.Name == c.Name })
+	if i < 0 {
+		*counters = append(*counters, c)
+		return &(*counters)[len(*counters)-1]
+	}
+	(*counters)[i].N += c.N
+	return &(*counters)[i]
+}
+
+// addTally adds a row to those of its step and kind, which it returns.
+func addTally(rows *[]Tally, t Tally) *Tally {
+	i := slices.IndexFunc(*rows, func(have Tally) bool { return have.Step == t.Step && have.Kind == t.Kind })
+	if i < 0 {
+		*rows = append(*rows, t)
+		return &(*rows)[len(*rows)-1]
+	}
+	(*rows)[i].add(t)
+	return &(*rows)[i]
+}
+
+func (t *Tally) add(o Tally) {
+	t.Received += o.Received
+	t.Passed += o.Passed
+	t.Held += o.Held
+	t.Replaced += o.Replaced
+	t.Rejected += o.Rejected
+	t.Late += o.Late
+	for k := range t.Of {
+		t.Of[k] += o.Of[k]
+	}
+}
+
+func (t Tally) less(o Tally) Tally {
+	t.Received -= o.Received
+	t.Passed -= o.Passed
+	t.Held -= o.Held
+	t.Replaced -= o.Replaced
+	t.Rejected -= o.Rejected
+	t.Late -= o.Late
+	for k := range t.Of {
+		t.Of[k] -= o.Of[k]
+	}
+	return t
+}
+
+// begin and end enclose what changes the state in several steps.
+func (l *lane) begin() {
+	if l.kept != nil {
+		l.kept.applying = true
+	}
+}
+
+func (l *lane) end() {
+	if l.kept != nil {
+		l.kept.applying = false
+	}
+}
+
+// front is what a stateless step, or the stateless half of a stateful one, has done in
+// the blocks that were applied.
+func (l *lane) front(step string, back bool) []Tally {
+	if l.kept == nil {
+		return nil
+	}
+	var rows []Tally
+	for _, t := range l.kept.front {
+		if t.Step == step && (t.Received > 0 || !back) {
+			rows = append(rows, t)
+		}
+	}
+	return rows
+}
