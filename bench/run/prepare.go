@@ -19,7 +19,7 @@ func prepareTools(set settings) error {
 		return errors.New("taskset: not found; it is in the package util-linux")
 	}
 	if slices.Contains(set.contestants, "evalstream") {
-		if err := do(".", "go", "build", "-o", filepath.Join("bin", "evalstream"), "./cmd/evalstream"); err != nil {
+		if err := do(".", "make", "build"); err != nil {
 			return err
 		}
 	}
