@@ -71,7 +71,8 @@ func (o *openScore) export(u *openUnit, put func(evalstream.Body, evalstream.Tim
 	for i := range u.runs {
 		r := &u.runs[i]
 		if !r.fewshot {
-			put(&evalstream.Run{QueryID: name, Run: r.run, Top: r.top, Revision: r.revision, Slices: r.slices}, r.time)
+			top, _ := r.top.hits(nil)
+			put(&evalstream.Run{QueryID: name, Run: r.run, Top: top, Revision: r.revision, Slices: r.slices}, r.time)
 			continue
 		}
 		p := predictionOf(name)

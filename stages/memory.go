@@ -58,7 +58,7 @@ func (w Workload) OpenGold() []Holding {
 	if w.Depth == 0 {
 		return append(hs, Holding{"prediction", run + 2*id, w.Units * w.Runs})
 	}
-	list := allocated(w.Depth*int64(unsafe.Sizeof(evalstream.Hit{}))) + allocated(w.Depth*w.IDBytes)
+	list := allocated(w.Depth * (1 + w.IDBytes + 8))
 	return append(hs,
 		Holding{"ranked list", run + allocated(8*w.Measures), w.Units * w.Runs},
 		Holding{"passage of a list", share(list, w.Depth), w.Units * w.Runs * w.Depth})

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ const (
 	openByTime = 't'
 	openUnits  = 'u'
 
-	openVersion = 1
+	openVersion = 2
 	// unitOverhead is about what a unit costs beside its encoded bytes.
 	unitOverhead = 250
 )
@@ -478,11 +477,7 @@ func (r *openRun) encode(b []byte) []byte {
 	if r.fewshot {
 		return appendText(appendText(appendText(b, r.label), r.gold), r.saidGold)
 	}
-	b = binary.AppendUvarint(b, uint64(len(r.top)))
-	for i := range r.top {
-		b = appendText(b, r.top[i].ID)
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.top[i].Score))
-	}
+	b = appendText(b, string(r.top))
 	b = binary.AppendUvarint(b, uint64(len(r.values)))
 	for _, v := range r.values {
 		b = binary.AppendVarint(b, int64(v))
@@ -525,12 +520,9 @@ func (e *entry) run() openRun {
 		r.label, r.gold, r.saidGold = e.text(), e.text(), e.text()
 		return r
 	}
-	r.top = make([]evalstream.Hit, e.count())
-	for i := range r.top {
-		r.top[i].ID = e.text()
-		if b := e.bytes(8); b != nil {
-			r.top[i].Score = math.Float64frombits(binary.LittleEndian.Uint64(b))
-		}
+	r.top = rankedList(e.text())
+	if _, ok := r.top.hits(nil); !ok && e.err == nil {
+		e.err = errShort
 	}
 	for range e.count() {
 		r.values = append(r.values, evalstream.Nano(e.varint()))

@@ -47,8 +47,8 @@ type OpenScoring struct {
 }
 
 // NewScore makes score over the stream's own gold. It remembers, per unit, its gold
-// and the predictions that were made for it: about 200 bytes, 24 a judgment and 40
-// a ranked passage. Whatever comes for a unit, in whatever order, its score is that
+// and the predictions that were made for it: about 450 bytes, 64 a judgment, and the
+// id and 9 bytes a ranked passage. Whatever comes for a unit, in whatever order, its score is that
 // of the greatest (revision, position) of each slot.
 func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 	if err := s.Check(); err != nil {
@@ -106,6 +106,7 @@ type openScore struct {
 	tallies   [inputs]evalstream.Tally
 	fields    fields
 	standing  []judgment
+	hits      []evalstream.Hit
 	key       []byte
 	kept      *openKept // nil without a store
 }
@@ -131,9 +132,9 @@ type openGold struct {
 // openRun is the prediction of one run for one unit.
 type openRun struct {
 	run      string
-	top      []evalstream.Hit // retrieval
-	label    string           // few-shot
-	gold     string           // few-shot: its own gold
+	top      rankedList // retrieval
+	label    string     // few-shot
+	gold     string     // few-shot: its own gold
 	hasGold  bool
 	fewshot  bool
 	revision int64
@@ -219,7 +220,7 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...))
 	r := u.slot(b.Run)
-	if r != nil && o.options.Conflict == Refuse && !slices.Equal(r.top, b.Top) {
+	if r != nil && o.options.Conflict == Refuse && r.top != packList(b.Top) {
 		return conflict(b)
 	}
 	if r == nil {
@@ -231,7 +232,7 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 			return nil
 		}
 	}
-	r.top = cloneHits(b.Top)
+	r.top = packList(b.Top)
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(b.Slices)
 	u.see(rec.Time)
 	// A run without a name has the slot of the unit that waited, so its score comes last.
@@ -402,7 +403,8 @@ func (o *openScore) say(rec *evalstream.Record, unit string, u *openUnit, r *ope
 		status, gold = evalstream.Scored, judged[0].passage
 	default:
 		status = evalstream.Scored
-		values = o.ranker.value(nil, r.top, judged)
+		o.hits, _ = r.top.hits(o.hits[:0])
+		values = o.ranker.value(nil, o.hits, judged)
 	}
 	if !fresh && r.said && r.status == status && r.saidGold == gold && slices.Equal(r.values, values) {
 		return
@@ -620,24 +622,6 @@ func (o *openScore) Tallies() []evalstream.Tally {
 
 func conflict(b evalstream.Body) *evalstream.Fault {
 	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "slot " + string(b.AppendKey(nil)) + " holds a different " + b.Kind() + "; --on-conflict replace takes the newer one"}
-}
-
-func cloneHits(top []evalstream.Hit) []evalstream.Hit {
-	n := 0
-	for i := range top {
-		n += len(top[i].ID)
-	}
-	text := make([]byte, 0, n)
-	out := make([]evalstream.Hit, len(top))
-	for i := range top {
-		text = append(text, top[i].ID...)
-	}
-	all, at := string(text), 0
-	for i := range top {
-		out[i] = evalstream.Hit{ID: all[at : at+len(top[i].ID)], Score: top[i].Score}
-		at += len(top[i].ID)
-	}
-	return out
 }
 
 func cloneSlices(s []evalstream.Slice) []evalstream.Slice {
