@@ -85,8 +85,16 @@ func (c *Client) dialer() *kgo.Dialer {
 func (c *Client) do(ctx context.Context, broker int32, req protocol.Message) (protocol.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.conf.timeout())
 	defer cancel()
-	return c.transport.RoundTrip(ctx, c.addr, &routed{Message: req, broker: broker, client: c.conf.clientID()})
+	res, err := c.transport.RoundTrip(ctx, c.addr, &routed{Message: req, broker: broker, client: c.conf.clientID()})
+	if err != nil {
+		return nil, err
+	}
+	return res.(*carried).Message, nil
 }
+
+// carried is an answer that kafka-go does not look into: it would wait for metadata
+// of its own.
+type carried struct{ protocol.Message }
 
 // routed sends a message of kafka-go's to a broker that we choose, at the newest
 // version that both sides speak.
@@ -110,7 +118,11 @@ func (r *routed) Required(versions map[protocol.ApiKey]int16) bool {
 
 // RawExchange writes the message and reads the answer.
 func (r *routed) RawExchange(rw readWriter) (protocol.Message, error) {
-	return protocol.RoundTrip(rw, r.version, 1, r.client, r.Message)
+	res, err := protocol.RoundTrip(rw, r.version, 1, r.client, r.Message)
+	if err != nil {
+		return nil, err
+	}
+	return &carried{res}, nil
 }
 
 // refresh asks a broker who leads the partitions of the topics, all if none is named.

@@ -23,8 +23,8 @@ type SubscriberOptions struct {
 	// again behind others.
 	InFlight int
 	// Backoff is the wait before a nacked message comes again, doubled each time up to
-	// 30 s; 0 is 100 ms.
-	Backoff time.Duration
+	// MaxBackoff; 0 is 100 ms, and 30 s.
+	Backoff, MaxBackoff time.Duration
 	// Attempts is how often a message is delivered before it goes to the reject topic;
 	// 0 is for ever.
 	Attempts int
@@ -71,6 +71,9 @@ func (c *Client) NewSubscriber(ctx context.Context, opt SubscriberOptions) *Subs
 	}
 	if opt.Backoff <= 0 {
 		opt.Backoff = 100 * time.Millisecond
+	}
+	if opt.MaxBackoff <= 0 {
+		opt.MaxBackoff = 30 * time.Second
 	}
 	if opt.Commit <= 0 {
 		opt.Commit = 500 * time.Millisecond

@@ -146,8 +146,7 @@ func (w *window) nacked(ctx context.Context) error {
 		w.pop()
 		return nil
 	}
-	const longest = 30 * time.Second
-	wait := longest
+	wait := opt.MaxBackoff
 	if n := f.attempts - 1; n < 16 {
 		wait = min(wait, opt.Backoff<<n)
 	}
