@@ -38,9 +38,10 @@ type Assignment struct {
 	// transactional owner asks again after it has taken over.
 	Committed map[TopicPartition]int64
 
-	gen *kgo.Generation
-	mu  sync.Mutex
-	at  map[TopicPartition]int64
+	client *Client
+	gen    *kgo.Generation
+	mu     sync.Mutex
+	at     map[TopicPartition]int64
 }
 
 // Join takes part in the group until ctx ends or own returns an error that is not
@@ -122,7 +123,7 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 func (m *membership) generation(ctx context.Context, gen *kgo.Generation) error {
 	a := &Assignment{
 		Group: m.opt.ID, Member: Member{ID: gen.MemberID, Generation: gen.ID},
-		Committed: map[TopicPartition]int64{}, gen: gen, at: map[TopicPartition]int64{},
+		Committed: map[TopicPartition]int64{}, client: m.client, gen: gen, at: map[TopicPartition]int64{},
 	}
 	for topic, ps := range gen.Assignments {
 		for _, p := range ps {
@@ -242,11 +243,13 @@ func (a *Assignment) Commit(ctx context.Context, offsets map[TopicPartition]int6
 		return nil
 	}
 	err := a.gen.CommitOffsets(req)
-	if fenced(err) {
+	if fenced(err) || retriable(err) {
+		// The connection to the coordinator is the generation's: where that has gone or
+		// moved, the generation is over too.
 		return fmt.Errorf("%s: %w: %w", a.Group, ErrLost, err)
 	}
 	if err != nil {
-		return err
+		return a.client.explain(a.Group, err)
 	}
 	for topic, ps := range req {
 		for p, at := range ps {

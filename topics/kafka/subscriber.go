@@ -234,4 +234,3 @@ func (u *subscription) done(tp TopicPartition, next int64) {
 		u.acked[tp] = next
 	}
 }
-
