@@ -97,18 +97,16 @@ func staleCoordinator(err error) bool {
 	return !ok || code == kgo.NotCoordinatorForGroup || code == kgo.GroupCoordinatorNotAvailable || code == kgo.BrokerNotAvailable
 }
 
-// fenced reports whether another owner has taken over.
+// ousted reports whether another producer has taken the transactional id over.
+func ousted(err error) bool {
+	return errors.Is(err, kgo.InvalidProducerEpoch) || errors.Is(err, kgo.ProducerFenced) ||
+		errors.Is(err, kgo.InvalidProducerIDMapping) || errors.Is(err, kgo.TransactionCoordinatorFenced)
+}
+
+// fenced reports whether another owner has taken over, of the id or of the partition.
 func fenced(err error) bool {
-	code, ok := errors.AsType[kgo.Error](err)
-	if !ok {
-		return false
-	}
-	switch code {
-	case kgo.InvalidProducerEpoch, kgo.ProducerFenced, kgo.InvalidProducerIDMapping, kgo.IllegalGeneration,
-		kgo.UnknownMemberId, kgo.RebalanceInProgress, kgo.FencedInstanceID, kgo.TransactionCoordinatorFenced:
-		return true
-	}
-	return false
+	return ousted(err) || errors.Is(err, kgo.IllegalGeneration) || errors.Is(err, kgo.UnknownMemberId) ||
+		errors.Is(err, kgo.RebalanceInProgress) || errors.Is(err, kgo.FencedInstanceID)
 }
 
 // refused says in plain words why a connection was refused for good; "" if it was not.

@@ -95,11 +95,13 @@ func (t *Transactor) Commit(ctx context.Context, tx Transaction) error {
 	if err == nil {
 		return nil
 	}
+	// A generation that is over does not end the transaction; another owner of the id does.
+	open := !ousted(err) && !errors.Is(err, ErrUnknown)
 	if fenced(err) {
 		err = fmt.Errorf("%s: %w: %w", t.id, ErrLost, err)
 	}
 	t.err = err
-	if !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnknown) {
+	if open {
 		// Readers are held back no longer than this takes; whoever takes over does it otherwise.
 		_ = t.end(context.WithoutCancel(ctx), false)
 	}

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	evalstream v0.0.0
 	github.com/ThreeDotsLabs/watermill v1.5.1
+	github.com/google/go-cmp v0.7.0
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 )
 
