@@ -163,6 +163,17 @@ func denied(err error) string {
 	return ""
 }
 
+// said is an error in our words instead of the broker's.
+type said struct {
+	text string
+	err  error
+}
+
+func (e *said) Error() string { return e.text }
+
+// Unwrap is the broker's error.
+func (e *said) Unwrap() error { return e.err }
+
 // explain turns an error of the client into one for people: what it is about, what is
 // wrong, and what to do next. Errors that need no words pass.
 func (c *Client) explain(about string, err error) error {
@@ -180,10 +191,10 @@ func (c *Client) explain(about string, err error) error {
 		return lost(evalstream.ExitLost, "check "+EnvTLS+", "+EnvCA+", "+EnvMechanism+", "+EnvUsername+" and the port", "%s: %s: %w", brokers, why, err)
 	}
 	if why := denied(err); why != "" {
-		return lost(evalstream.ExitLost, "ask for the right with kafka-acls, or set "+EnvUsername, "%s: %s", about, why)
+		return lost(evalstream.ExitLost, "ask for the right with kafka-acls, or set "+EnvUsername, "%w", &said{about + ": " + why, err})
 	}
 	if errors.Is(err, kgo.UnknownTopicOrPartition) {
-		return lost(evalstream.ExitLost, "check the name, or make it: evalstream topics create PIPELINE.yaml", "%s: topic is not there", about)
+		return lost(evalstream.ExitLost, "check the name, or make it: evalstream topics create PIPELINE.yaml", "%w", &said{about + ": topic is not there", err})
 	}
 	if brokenLink(err) {
 		return lost(evalstream.ExitLost, "check that a broker listens there", "%s: %s: no answer: %w", brokers, about, err)
