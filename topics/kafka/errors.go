@@ -16,9 +16,10 @@ import (
 	"evalstream"
 )
 
-// ErrLost says that a partition belongs to another member now: nothing of what was
-// under way took effect. Drop what is in memory for it and join again.
-var ErrLost = errors.New("partition is lost to another member")
+// ErrLost says that a partition belongs to another member now, or must be taken over
+// again by this one: nothing of what was under way took effect. Drop what is in memory
+// for it and join again.
+var ErrLost = errors.New("partition is lost")
 
 // ErrUnknown says that a commit may or may not have taken effect. Take the partition
 // over again: the committed offsets then tell.
@@ -103,9 +104,18 @@ func ousted(err error) bool {
 		errors.Is(err, kgo.InvalidProducerIDMapping) || errors.Is(err, kgo.TransactionCoordinatorFenced)
 }
 
-// fenced reports whether another owner has taken over, of the id or of the partition.
+// upset reports whether the broker has ended the transaction by itself, for its age or
+// a restart, so that the id must be taken over again, be it by the same owner.
+func upset(err error) bool {
+	const transactionAbortable = kgo.Error(120)
+	return errors.Is(err, kgo.InvalidTransactionState) || errors.Is(err, kgo.OutOfOrderSequenceNumber) ||
+		errors.Is(err, kgo.UnknownProducerId) || errors.Is(err, transactionAbortable)
+}
+
+// fenced reports whether another owner has taken over, of the id or of the partition,
+// or must.
 func fenced(err error) bool {
-	return ousted(err) || errors.Is(err, kgo.IllegalGeneration) || errors.Is(err, kgo.UnknownMemberId) ||
+	return ousted(err) || upset(err) || errors.Is(err, kgo.IllegalGeneration) || errors.Is(err, kgo.UnknownMemberId) ||
 		errors.Is(err, kgo.RebalanceInProgress) || errors.Is(err, kgo.FencedInstanceID)
 }
 
@@ -131,7 +141,7 @@ func refused(err error) string {
 		return "broker's certificate is not valid"
 	case isType[tls.RecordHeaderError](err):
 		return "broker does not speak TLS on this port"
-	case isType[tls.AlertError](err):
+	case isType[tls.AlertError](err), err != nil && strings.Contains(err.Error(), "remote error: tls: "): // an alert in a net.OpError
 		return "broker refuses the client's certificate, or wants one"
 	case err != nil && strings.Contains(err.Error(), "expecting TLS"): // kafka-go says it only in words
 		return "broker wants TLS on this port"
@@ -195,6 +205,11 @@ func (c *Client) explain(about string, err error) error {
 	}
 	if errors.Is(err, kgo.UnknownTopicOrPartition) {
 		return lost(evalstream.ExitLost, "check the name, or make it: evalstream topics create PIPELINE.yaml", "%w", &said{about + ": topic is not there", err})
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		// A broker that cannot make sense of the first bytes hangs up without a word.
+		return lost(evalstream.ExitLost, "check the port, "+EnvTLS+" and "+EnvMechanism,
+			"%s: %s: broker hangs up: it is no Kafka port, or TLS or SASL is wanted or not wanted there: %w", brokers, about, err)
 	}
 	if brokenLink(err) {
 		return lost(evalstream.ExitLost, "check that a broker listens there", "%s: %s: no answer: %w", brokers, about, err)

@@ -70,7 +70,7 @@ func (c *Client) NewProducer(ctx context.Context, codec Codec) *Producer {
 func (p *Producer) Send(ctx context.Context, topic string, msgs ...topics.Message) []error {
 	n, err := p.client.partitions(ctx, topic)
 	if err != nil {
-		return all(err, len(msgs))
+		return all(p.client.explain(topic, err), len(msgs))
 	}
 	p.mu.Lock()
 	keyless := p.sticky[topic] % n

@@ -64,8 +64,12 @@ func (c *Client) Transactor(ctx context.Context, id string, codec Codec) (*Trans
 			return err
 		}
 		m := res.(*initproducerid.Response)
-		if m.ErrorCode != 0 {
-			return kgo.Error(m.ErrorCode)
+		if code := kgo.Error(m.ErrorCode); ousted(code) {
+			// A transaction of the former owner is being aborted. Who asks without an
+			// epoch cannot be fenced.
+			return kgo.ConcurrentTransactions
+		} else if code != 0 {
+			return code
 		}
 		t.producer, t.epoch = m.ProducerID, m.ProducerEpoch
 		return nil

@@ -19,15 +19,18 @@ import (
 // its own.
 const brokersEnv = "EVALSTREAM_TEST_BROKERS"
 
-// real reports whether the broker is Apache Kafka.
-func real() bool { return os.Getenv(brokersEnv) != "" }
-
-// cluster gives the brokers to test against, and the fake cluster if it is one.
-func cluster(t *testing.T, brokers int) ([]string, *kfake.Cluster) {
+// cluster gives the brokers to test against.
+func cluster(t *testing.T) []string {
 	t.Helper()
-	if real() && brokers == 1 {
-		return strings.Split(os.Getenv(brokersEnv), ","), nil
+	if b := os.Getenv(brokersEnv); b != "" {
+		return strings.Split(b, ",")
 	}
+	return fake(t, 1).ListenAddrs()
+}
+
+// fake makes a cluster whose faults and leaders the test controls.
+func fake(t *testing.T, brokers int) *kfake.Cluster {
+	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.DefaultNumPartitions(1), kfake.BrokerConfigs(map[string]string{
 		"group.min.session.timeout.ms": "1000",
 	}))
@@ -35,7 +38,7 @@ func cluster(t *testing.T, brokers int) ([]string, *kfake.Cluster) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return c.ListenAddrs(), c
+	return c
 }
 
 // logs writes what the client tells to the test's log.

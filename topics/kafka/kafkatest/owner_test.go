@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -28,14 +29,14 @@ func startMember(t *testing.T, brokers []string, group, in, out string) *member 
 	alive, kill := context.WithCancel(background(t))
 	running, stop := context.WithCancel(alive)
 	m := &member{kill: kill, stop: stop, done: make(chan error, 1)}
-	c, err := kafka.Connect(alive, kafka.Config{Brokers: brokers})
+	c, err := kafka.Connect(alive, kafka.Config{Brokers: brokers, Log: slog.New(slog.NewTextHandler(logs{t}, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer c.Close()
 		defer kill()
-		m.done <- c.Own(running, kafka.GroupOptions{ID: group, Topics: []string{in}, Session: 6 * time.Second, Rebalance: 6 * time.Second, Watch: time.Second},
+		m.done <- own(running, t, c, kafka.GroupOptions{ID: group, Topics: []string{in}, Session: 6 * time.Second, Rebalance: 6 * time.Second, Watch: time.Second},
 			func(ctx context.Context, o kafka.Ownership) error {
 				// A crash takes the sink away in the middle of things.
 				s := kafka.NewSink(alive, o.Transactor, kafka.SinkOptions{Group: o.Group, Member: o.Member, MaxRecords: 200})
@@ -58,6 +59,15 @@ func startMember(t *testing.T, brokers []string, group, in, out string) *member 
 	return m
 }
 
+// own is Own that tells at once what a member dies of.
+func own(ctx context.Context, t *testing.T, c *kafka.Client, opt kafka.GroupOptions, f func(context.Context, kafka.Ownership) error) error {
+	err := c.Own(ctx, opt, f)
+	if ctx.Err() == nil && t.Context().Err() == nil {
+		t.Errorf("member has ended: %v", err)
+	}
+	return err
+}
+
 // checkCopy compares the topics, partition by partition.
 func checkCopy(t *testing.T, c *kafka.Client, out string, want [][]string) {
 	t.Helper()
@@ -77,7 +87,7 @@ func checkCopy(t *testing.T, c *kafka.Client, out string, want [][]string) {
 
 // Members come, go and crash; each message is copied once and in order.
 func TestOwnExactlyOnce(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	const partitions, n = 4, 3000
 	in, out, group := topic(t, c, partitions, nil), topic(t, c, partitions, nil), name("g")
@@ -154,7 +164,7 @@ func wait(t *testing.T, d time.Duration) {
 
 // Partitions that are added are read without a restart.
 func TestPartitionsAreAdded(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	in, group := topic(t, c, 1, nil), name("g")
 	sub := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{ID: group, Watch: 200 * time.Millisecond}})

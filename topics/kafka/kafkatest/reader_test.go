@@ -19,7 +19,7 @@ import (
 // Keys, headers in order, times, tombstones and empty values come back as they were,
 // whatever the codec.
 func TestRoundTrip(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	want := []topics.Message{
 		{Key: []byte("k"), Value: []byte("v"), Millis: 1_700_000_000_123},
@@ -65,7 +65,7 @@ func TestRoundTrip(t *testing.T) {
 
 // One record that is too large costs that record alone.
 func TestTooLarge(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, map[string]string{"max.message.bytes": "100000"})}
 	p := c.NewProducer(t.Context(), kafka.None)
@@ -84,18 +84,15 @@ func TestTooLarge(t *testing.T) {
 
 // Records that retention has taken are a gap that is named.
 func TestDeletedRecordsAreAGap(t *testing.T) {
-	b, fake := cluster(t, 1)
-	if fake == nil {
-		return // a real broker deletes by time and size only: TestTransactionalLog reads its holes
-	}
-	c := connect(t, b)
+	f := fake(t, 1)
+	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
 	defer p.Close()
 	if err := errors.Join(p.SendTo(t.Context(), tp.Topic, text("0", "1", "2", "3")...)...); err != nil {
 		t.Fatal(err)
 	}
-	fake.DeleteRecords(tp.Topic, 0, 2)
+	f.DeleteRecords(tp.Topic, 0, 2)
 	_, err := c.Read(tp, 1, kafka.ReadOptions{}).Next(t.Context())
 	var gap *kafka.GapError
 	if !errors.As(err, &gap) || gap.Want != 1 || gap.First != 2 || gap.End != 4 {
@@ -112,7 +109,7 @@ func TestDeletedRecordsAreAGap(t *testing.T) {
 
 // An aborted transaction, its marker and the end of a log that is nothing but those.
 func TestTransactionalLog(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	tr := transactor(t, c, name("tx"))
@@ -157,7 +154,7 @@ func TestTransactionalLog(t *testing.T) {
 
 // The last value of each key, whether compaction has run or not.
 func TestCatLatest(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	n := topic(t, c, 1, map[string]string{"cleanup.policy": "compact"})
 	p := c.NewProducer(t.Context(), kafka.None)
@@ -201,17 +198,14 @@ func TestCatLatest(t *testing.T) {
 
 // A leader that moves is asked for at once.
 func TestLeaderMoves(t *testing.T) {
-	if real() {
-		return // one node has nowhere to move to
-	}
-	b, fake := cluster(t, 3)
-	c := connect(t, b)
+	f := fake(t, 3)
+	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
 	defer p.Close()
 	r := c.Read(tp, kafka.First, kafka.ReadOptions{})
 	for i := range 12 {
-		if err := fake.MoveTopicPartition(tp.Topic, 0, int32(i%3)); err != nil {
+		if err := f.MoveTopicPartition(tp.Topic, 0, int32(i%3)); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -231,17 +225,14 @@ func TestLeaderMoves(t *testing.T) {
 
 // A produce whose answer says that it timed out, although it was written, is there once.
 func TestProduceIsIdempotent(t *testing.T) {
-	if real() {
-		return // the faults are the fake broker's
-	}
-	b, fake := cluster(t, 1)
-	c := connect(t, b)
+	f := fake(t, 1)
+	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
 	defer p.Close()
 	for i := range 5 {
 		fail := true
-		fake.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		f.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 			if fail {
 				fail = false
 				pr := req.(*kmsg.ProduceRequest)
@@ -267,7 +258,7 @@ func TestProduceIsIdempotent(t *testing.T) {
 
 // Close of an idle reader does not wait for the broker.
 func TestCloseIsQuick(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	n := topic(t, c, 4, nil)
 	sub := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{ID: name("g")}, Read: kafka.ReadOptions{MaxWait: 10 * time.Second}})
@@ -297,7 +288,7 @@ func TestCloseIsQuick(t *testing.T) {
 
 // A topic that is not there is waited for by a subscription, and an error for Join.
 func TestMissingTopic(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	n := name("missing")
 	err := c.Join(t.Context(), kafka.GroupOptions{ID: name("g"), Topics: []string{n}}, func(context.Context, *kafka.Assignment) error { return nil })
@@ -324,7 +315,7 @@ func TestMissingTopic(t *testing.T) {
 // A message that is nacked too often goes to the reject topic with its cause, and the
 // next one comes.
 func TestRejectTopic(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	in, rejects := topic(t, c, 1, nil), topic(t, c, 1, nil)
 	p := c.NewProducer(t.Context(), kafka.None)

@@ -71,7 +71,7 @@ func commit(t *testing.T, tr *kafka.Transactor, tx kafka.Transaction) {
 // Outputs and offsets of a transaction are there together, and those of a former owner
 // are refused.
 func TestTakeover(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	out, in := topic(t, c, 2, nil), topic(t, c, 1, nil)
 	id, group := name("tx"), name("g")
@@ -113,7 +113,7 @@ func TestTakeover(t *testing.T) {
 
 // A member that is not in the generation commits nothing, outputs included.
 func TestWrongMember(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	out := topic(t, c, 1, nil)
 	p, group := kafka.TopicPartition{Topic: out}, name("g")
@@ -151,7 +151,7 @@ func TestWrongMember(t *testing.T) {
 // A transaction that is larger than a batch may be goes in several; a record that no
 // batch can hold is found before.
 func TestLargeTransaction(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	out := topic(t, c, 1, map[string]string{"max.message.bytes": "200000"})
 	p := kafka.TopicPartition{Topic: out}
@@ -179,7 +179,7 @@ func TestLargeTransaction(t *testing.T) {
 }
 
 func TestSink(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	out, in := topic(t, c, 3, nil), topic(t, c, 1, nil)
 	q, group := kafka.TopicPartition{Topic: in}, name("g")
@@ -235,7 +235,7 @@ func TestSink(t *testing.T) {
 
 // A dead owner's open transaction is not seen, and its successor goes on at once.
 func TestGap(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	c := connect(t, b)
 	p := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	_, err := c.Read(p, 5, kafka.ReadOptions{}).Next(t.Context())

@@ -53,7 +53,7 @@ func (s suite) run(t *testing.T, f tests.Features) {
 
 // The three runs: a message at a time in order, many at a time, and without a group.
 func TestWatermillOrdered(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	suite{brokers: b, partitions: 8, inFlight: 1, group: "test", key: func(_ string, m *message.Message) []byte {
 		// What the suite wants in order has its type as payload.
 		return m.Payload
@@ -61,11 +61,11 @@ func TestWatermillOrdered(t *testing.T) {
 }
 
 func TestWatermillPipelined(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	suite{brokers: b, partitions: 8, inFlight: 256, group: "test"}.run(t, tests.Features{ConsumerGroups: true})
 }
 
 func TestWatermillWithoutGroup(t *testing.T) {
-	b, _ := cluster(t, 1)
+	b := cluster(t)
 	suite{brokers: b, partitions: 8, inFlight: 256}.run(t, tests.Features{NewSubscriberReceivesOldMessages: true})
 }
