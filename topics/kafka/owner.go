@@ -46,9 +46,10 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		var (
-			wg  sync.WaitGroup
-			mu  sync.Mutex
-			all error
+			wg   sync.WaitGroup
+			mu   sync.Mutex
+			lost error // of a partition
+			bad  error // of anything else
 		)
 		for _, p := range slices.Sorted(maps.Keys(byNumber)) {
 			wg.Go(func() {
@@ -57,7 +58,11 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 					return
 				}
 				mu.Lock()
-				all = errors.Join(all, err)
+				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
+					lost = err
+				} else {
+					bad = err
+				}
 				mu.Unlock()
 				cancel(err)
 			})
@@ -66,22 +71,11 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 			<-ctx.Done()
 		}
 		wg.Wait()
-		return worst(all)
-	})
-}
-
-// worst is an error that is not about ownership, if all has one.
-func worst(all error) error {
-	joined, ok := all.(interface{ Unwrap() []error }) //nolint:errorlint // it was joined here
-	if !ok {
-		return all
-	}
-	for _, err := range joined.Unwrap() {
-		if err := worst(err); err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrUnknown) {
-			return err
+		if bad != nil {
+			return bad
 		}
-	}
-	return all
+		return lost
+	})
 }
 
 func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, tps []TopicPartition, own func(context.Context, Ownership) error) error {
