@@ -28,7 +28,7 @@ func values(t *testing.T, c *kafka.Client, tp kafka.TopicPartition, n int) []str
 
 func read(t *testing.T, c *kafka.Client, tp kafka.TopicPartition, n int) []topics.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	r := c.Read(tp, kafka.First, kafka.ReadOptions{MaxWait: 200 * time.Millisecond})
 	var out []topics.Message
