@@ -1,5 +1,7 @@
 package topics
 
+import "slices"
+
 // Message is one record of a topic.
 type Message struct {
 	// Key and Value keep nil and empty apart: a nil key has no key, and a nil value is
@@ -22,9 +24,9 @@ type Header struct {
 // Header is the value of the last header of that name, as Kafka's own clients take
 // it; ok is false if there is none.
 func (m *Message) Header(name string) (value []byte, ok bool) {
-	for i := len(m.Headers) - 1; i >= 0; i-- {
-		if m.Headers[i].Name == name {
-			return m.Headers[i].Value, true
+	for _, h := range slices.Backward(m.Headers) {
+		if h.Name == name {
+			return h.Value, true
 		}
 	}
 	return nil, false

@@ -69,7 +69,7 @@ const (
 	EnvKey          = "EVALSTREAM_KAFKA_TLS_KEY"
 	EnvMechanism    = "EVALSTREAM_KAFKA_SASL_MECHANISM"
 	EnvUsername     = "EVALSTREAM_KAFKA_SASL_USERNAME"
-	EnvPassword     = "EVALSTREAM_KAFKA_SASL_PASSWORD" //nolint:gosec // the name of a variable
+	EnvPassword     = "EVALSTREAM_KAFKA_SASL_PASSWORD"
 	EnvPasswordFile = "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE"
 )
 

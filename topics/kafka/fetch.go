@@ -22,7 +22,7 @@ type fetchRequest struct {
 }
 
 // ApiKey is Fetch.
-func (*fetchRequest) ApiKey() protocol.ApiKey { return protocol.Fetch }
+func (*fetchRequest) ApiKey() protocol.ApiKey { return protocol.Fetch } //nolint:staticcheck // the name is kafka-go's
 
 // Broker is the leader that was asked for.
 func (r *fetchRequest) Broker(protocol.Cluster) (protocol.Broker, error) {
@@ -74,7 +74,7 @@ type fetched struct {
 }
 
 // ApiKey is Fetch.
-func (*fetched) ApiKey() protocol.ApiKey { return protocol.Fetch }
+func (*fetched) ApiKey() protocol.ApiKey { return protocol.Fetch } //nolint:staticcheck // the name is kafka-go's
 
 func readFetched(a answer) (*fetched, error) {
 	a.int32() // throttled for

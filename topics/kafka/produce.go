@@ -31,7 +31,7 @@ type part struct {
 }
 
 // ApiKey is Produce.
-func (*produceRequest) ApiKey() protocol.ApiKey { return protocol.Produce }
+func (*produceRequest) ApiKey() protocol.ApiKey { return protocol.Produce } //nolint:staticcheck // the name is kafka-go's
 
 // Broker is the leader that was asked for.
 func (r *produceRequest) Broker(protocol.Cluster) (protocol.Broker, error) {
@@ -82,7 +82,7 @@ type result struct {
 }
 
 // ApiKey is Produce.
-func (*produced) ApiKey() protocol.ApiKey { return protocol.Produce }
+func (*produced) ApiKey() protocol.ApiKey { return protocol.Produce } //nolint:staticcheck // the name is kafka-go's
 
 func readProduced(a answer) (*produced, error) {
 	out := &produced{}

@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -35,4 +36,14 @@ func next(t *testing.T, msgs <-chan *message.Message) *message.Message {
 		t.Fatal("no message")
 	}
 	return nil
+}
+
+// closing closes c at the end of the test.
+func closing(t *testing.T, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

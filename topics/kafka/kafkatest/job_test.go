@@ -20,7 +20,7 @@ func TestJobUntilEnd(t *testing.T) {
 	const partitions, n = 3, 1000
 	in, out := topic(t, c, partitions, nil), topic(t, c, 5, nil)
 	p := c.NewProducer(t.Context(), kafka.Zstd)
-	defer p.Close()
+	closing(t, p)
 	var ms []topics.Message
 	for i := range n {
 		for q := range int32(partitions) {
@@ -44,7 +44,7 @@ func TestJobUntilEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Close()
+	closing(t, source)
 	if err := errors.Join(p.SendTo(t.Context(), in, text("late")...)...); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestSourceLongAndDrain(t *testing.T) {
 	c := connect(t, b)
 	in := topic(t, c, 1, nil)
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	if err := errors.Join(p.SendTo(t.Context(), in, text("a", strings.Repeat("x", 5000), "b")...)...); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestSourceLongAndDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer source.Close()
+	closing(t, source)
 	var got []string
 	for range 3 {
 		var block evalstream.Block

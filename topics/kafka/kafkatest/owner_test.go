@@ -40,7 +40,7 @@ func startMember(t *testing.T, brokers []string, group, in, out string) *member 
 			func(ctx context.Context, o kafka.Ownership) error {
 				// A crash takes the sink away in the middle of things.
 				s := kafka.NewSink(alive, o.Transactor, kafka.SinkOptions{Group: o.Group, Member: o.Member, MaxRecords: 200})
-				defer s.Close()
+				closing(t, s)
 				tp := kafka.TopicPartition{Topic: in, Partition: o.Partition}
 				err := c.Pump(ctx, tp, o.From[tp], kafka.ReadOptions{MaxBytes: 4 << 10}, func(b kafka.Batch) error {
 					u := kafka.Unit{Offsets: map[kafka.TopicPartition]int64{tp: b.Next}}
@@ -168,11 +168,11 @@ func TestPartitionsAreAdded(t *testing.T) {
 	c := connect(t, b)
 	in, group := topic(t, c, 1, nil), name("g")
 	sub := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{ID: group, Watch: 200 * time.Millisecond}})
-	defer sub.Close()
+	closing(t, sub)
 	plain := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{Watch: 200 * time.Millisecond}})
-	defer plain.Close()
+	closing(t, plain)
 	p := c.NewProducer(t.Context(), kafka.LZ4)
-	defer p.Close()
+	closing(t, p)
 	send := func(partition int32, v string) {
 		t.Helper()
 		if err := errors.Join(p.SendTo(t.Context(), in, topics.Message{Partition: partition, Value: []byte(v)})...); err != nil {

@@ -69,7 +69,7 @@ func TestTooLarge(t *testing.T) {
 	c := connect(t, b)
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, map[string]string{"max.message.bytes": "100000"})}
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	ms := text("a", "b", "c")
 	ms[1].Value = make([]byte, 100_001)
 	errs := p.SendTo(t.Context(), tp.Topic, ms...)
@@ -88,11 +88,13 @@ func TestDeletedRecordsAreAGap(t *testing.T) {
 	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	if err := errors.Join(p.SendTo(t.Context(), tp.Topic, text("0", "1", "2", "3")...)...); err != nil {
 		t.Fatal(err)
 	}
-	f.DeleteRecords(tp.Topic, 0, 2)
+	if err := f.DeleteRecords(tp.Topic, 0, 2); err != nil {
+		t.Fatal(err)
+	}
 	_, err := c.Read(tp, 1, kafka.ReadOptions{}).Next(t.Context())
 	var gap *kafka.GapError
 	if !errors.As(err, &gap) || gap.Want != 1 || gap.First != 2 || gap.End != 4 {
@@ -158,7 +160,7 @@ func TestCatLatest(t *testing.T) {
 	c := connect(t, b)
 	n := topic(t, c, 1, map[string]string{"cleanup.policy": "compact"})
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	var ms []topics.Message
 	for i := range 10 {
 		ms = append(ms, topics.Message{Key: fmt.Appendf(nil, "%d", i%3), Value: fmt.Appendf(nil, "%d", i)})
@@ -202,7 +204,7 @@ func TestLeaderMoves(t *testing.T) {
 	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	r := c.Read(tp, kafka.First, kafka.ReadOptions{})
 	for i := range 12 {
 		if err := f.MoveTopicPartition(tp.Topic, 0, int32(i%3)); err != nil {
@@ -229,7 +231,7 @@ func TestProduceIsIdempotent(t *testing.T) {
 	c := connect(t, f.ListenAddrs())
 	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	for i := range 5 {
 		fail := true
 		f.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -296,7 +298,7 @@ func TestMissingTopic(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	sub := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{ID: name("g")}})
-	defer sub.Close()
+	closing(t, sub)
 	msgs, err := sub.Subscribe(t.Context(), n)
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +307,7 @@ func TestMissingTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	if err := errors.Join(p.Send(t.Context(), n, text("x")...)...); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +321,7 @@ func TestRejectTopic(t *testing.T) {
 	c := connect(t, b)
 	in, rejects := topic(t, c, 1, nil), topic(t, c, 1, nil)
 	p := c.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	bad := topics.Message{Key: []byte("k"), Value: []byte("bad"), Millis: 5, Headers: []topics.Header{{Name: "h", Value: []byte("1")}, {Name: "h", Value: []byte("2")}}}
 	if err := errors.Join(p.SendTo(t.Context(), in, bad, text("good")[0])...); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func TestSecured(t *testing.T) {
 		tp := kafka.TopicPartition{Topic: in}
 		commit(t, transactor(t, c, in), kafka.Transaction{Messages: map[kafka.TopicPartition][]topics.Message{tp: text("x")}})
 		sub := c.NewSubscriber(t.Context(), kafka.SubscriberOptions{Group: kafka.GroupOptions{ID: in}})
-		defer sub.Close()
+		closing(t, sub)
 		msgs, err := sub.Subscribe(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func TestMissingRights(t *testing.T) {
 	_, err = bob.Committed(t.Context(), "bobs", tp)
 	f("group", err, "this user has no right to the group")
 	p := bob.NewProducer(t.Context(), kafka.None)
-	defer p.Close()
+	closing(t, p)
 	f("write", errors.Join(p.Send(t.Context(), n, text("x")...)...), "this user has no right to the topic")
 	// The right to the topic alone: the group is refused when it is joined.
 	acl := func(resource kgo.ResourceType, name string, op kgo.ACLOperationType) {

@@ -40,7 +40,7 @@ func (l *log) Consume(ctx context.Context, group string) (topictest.Consumer, er
 }
 
 type consumer struct {
-	ctx      context.Context
+	ctx      context.Context //nolint:containedctx // its membership's
 	cancel   context.CancelCauseFunc
 	batches  chan kafka.Batch
 	assigned chan *kafka.Assignment

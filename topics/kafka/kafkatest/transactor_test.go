@@ -142,7 +142,9 @@ func TestWrongMember(t *testing.T) {
 	tx.Messages[p] = text("y")
 	commit(t, tr, tx)
 	cancel()
-	<-left
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("member ended with %v", err)
+	}
 	if d := cmp.Diff([]string{"y"}, values(t, c, p, 1)); d != "" {
 		t.Error(d)
 	}
@@ -184,7 +186,7 @@ func TestSink(t *testing.T) {
 	out, in := topic(t, c, 3, nil), topic(t, c, 1, nil)
 	q, group := kafka.TopicPartition{Topic: in}, name("g")
 	s := kafka.NewSink(t.Context(), transactor(t, c, name("tx")), kafka.SinkOptions{Group: group, MaxRecords: 500})
-	defer s.Close()
+	closing(t, s)
 	const n = 3000
 	for i := range n {
 		u := kafka.Unit{Offsets: map[kafka.TopicPartition]int64{q: int64(i + 1)}}
