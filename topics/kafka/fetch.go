@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	kgo "github.com/segmentio/kafka-go"
@@ -99,6 +101,8 @@ func readFetched(a answer) (*fetched, error) {
 	if a.bad {
 		return nil, errAnswer
 	}
+	// The protocol does not say that they come in order.
+	slices.SortFunc(out.gone, func(a, b aborted) int { return cmp.Compare(a.first, b.first) })
 	return out, nil
 }
 

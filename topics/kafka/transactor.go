@@ -107,7 +107,9 @@ func (t *Transactor) Commit(ctx context.Context, tx Transaction) error {
 	t.err = err
 	if open {
 		// Readers are held back no longer than this takes; whoever takes over does it otherwise.
-		_ = t.end(context.WithoutCancel(ctx), false)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = t.end(ctx, false)
 	}
 	return t.client.explain(t.id, err)
 }

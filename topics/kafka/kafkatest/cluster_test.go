@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -71,11 +72,13 @@ func name(kind string) string {
 	return fmt.Sprintf("%s-%d-%d-%d", kind, os.Getpid(), time.Now().UnixNano(), topicNumber.Add(1))
 }
 
-// topic makes a topic.
+// topic makes a topic that keeps its messages, whatever their times.
 func topic(t *testing.T, c *kafka.Client, partitions int32, config map[string]string) string {
 	t.Helper()
 	n := name("t")
-	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: n, Partitions: partitions, Config: config}); err != nil {
+	keep := map[string]string{"retention.ms": "-1"}
+	maps.Copy(keep, config)
+	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: n, Partitions: partitions, Config: keep}); err != nil {
 		t.Fatal(err)
 	}
 	return n
