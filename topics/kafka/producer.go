@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,18 @@ type outLane struct {
 	reopened int
 }
 
+// pending is a message that waits, for the call that brought it.
 type pending struct {
-	msg  topics.Message
-	done func(error)
+	msg   topics.Message
+	call  *call
+	index int
+}
+
+func (m *pending) done(err error) {
+	if err != nil {
+		m.call.fail(m.index, err)
+	}
+	m.call.left.Done()
 }
 
 // laneBytes bounds what waits for one partition.
@@ -86,45 +96,46 @@ func (p *Producer) Send(ctx context.Context, topic string, msgs ...topics.Messag
 
 // SendTo is Send to the partitions that the messages name.
 func (p *Producer) SendTo(ctx context.Context, topic string, msgs ...topics.Message) []error {
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
-	)
-	set := func(i int, err error) {
-		if err == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if errs == nil {
-			errs = make([]error, len(msgs))
-		}
-		errs[i] = err
-	}
+	c := &call{errs: make([]error, len(msgs))}
 	now := time.Now().UnixMilli()
 	for i := range msgs {
 		m := msgs[i]
 		if m.Millis == 0 {
 			m.Millis = now
 		}
-		if err := p.client.check(ctx, topic, &m, p.codec); err != nil {
-			set(i, err)
-			continue
+		err := p.client.check(ctx, topic, &m, p.codec)
+		var l *outLane
+		if err == nil {
+			l, err = p.lane(TopicPartition{topic, m.Partition})
 		}
-		l, err := p.lane(TopicPartition{topic, m.Partition})
-		if err != nil {
-			set(i, err)
-			continue
+		if err == nil {
+			c.left.Add(1)
+			if err = l.put(ctx, pending{m, c, i}); err == nil {
+				continue
+			}
+			c.left.Done()
 		}
-		wg.Add(1)
-		if err := l.put(ctx, pending{m, func(err error) { set(i, err); wg.Done() }}); err != nil {
-			set(i, err)
-			wg.Done()
-		}
+		c.fail(i, err)
 	}
-	wg.Wait()
-	return errs
+	c.left.Wait()
+	if !c.failed {
+		return nil
+	}
+	return c.errs
+}
+
+// call is one Send: what is left to be written, and what was not.
+type call struct {
+	left   sync.WaitGroup
+	mu     sync.Mutex
+	errs   []error
+	failed bool
+}
+
+func (c *call) fail(i int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.errs[i], c.failed = err, true
 }
 
 func all(err error, n int) []error {
@@ -186,15 +197,12 @@ func (l *outLane) kick() {
 // may have begun: the lane ends only when nothing waits.
 func (l *outLane) put(ctx context.Context, m pending) error {
 	size := recordSize(&m.msg)
-	unblock := context.AfterFunc(ctx, func() { l.mu.Lock(); defer l.mu.Unlock(); l.room.Broadcast() })
-	defer unblock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for l.size > 0 && l.size+size > laneBytes {
-		if err := errors.Join(context.Cause(ctx), context.Cause(l.p.ctx)); err != nil {
+	if l.size > 0 && l.size+size > laneBytes {
+		if err := l.await(ctx, size); err != nil {
 			return err
 		}
-		l.room.Wait()
 	}
 	if l.over {
 		return errClosed
@@ -202,6 +210,19 @@ func (l *outLane) put(ctx context.Context, m pending) error {
 	l.waiting = append(l.waiting, m)
 	l.size += size
 	l.kick()
+	return nil
+}
+
+// await waits until size bytes have room; the caller holds the lock.
+func (l *outLane) await(ctx context.Context, size int) error {
+	unblock := context.AfterFunc(ctx, func() { l.mu.Lock(); defer l.mu.Unlock(); l.room.Broadcast() })
+	defer unblock()
+	for l.size > 0 && l.size+size > laneBytes {
+		if err := cmp.Or(context.Cause(ctx), context.Cause(l.p.ctx)); err != nil {
+			return err
+		}
+		l.room.Wait()
+	}
 	return nil
 }
 
@@ -221,8 +242,8 @@ func (l *outLane) run() {
 			continue
 		}
 		err := l.write(batch)
-		for _, m := range batch {
-			m.done(err)
+		for i := range batch {
+			batch[i].done(err)
 		}
 	}
 }
@@ -250,8 +271,8 @@ func (l *outLane) shut(err error) {
 	l.waiting, l.size, l.over = nil, 0, true
 	l.room.Broadcast()
 	l.mu.Unlock()
-	for _, m := range waiting {
-		m.done(err)
+	for i := range waiting {
+		waiting[i].done(err)
 	}
 }
 

@@ -29,6 +29,16 @@ func cluster(t *testing.T) []string {
 	return fake(t, 1).ListenAddrs()
 }
 
+// real is the broker to measure: a fake one has no figures worth telling.
+func real(b *testing.B) string {
+	b.Helper()
+	v := os.Getenv(brokersEnv)
+	if v == "" {
+		b.Fatalf("%s is not set: run deploy/kafka/broker run go test -bench .", brokersEnv)
+	}
+	return v
+}
+
 // fake makes a cluster whose faults and leaders the test controls.
 func fake(t *testing.T, brokers int) *kfake.Cluster {
 	t.Helper()
