@@ -27,6 +27,8 @@ type GroupOptions struct {
 	Watch time.Duration
 	// Wait makes Join wait for topics that are not there yet. Without it that is exit 4.
 	Wait bool
+	// Codec compresses the transactions of Own.
+	Codec Codec
 }
 
 // Assignment is what a member owns for one generation of its group.
@@ -46,7 +48,8 @@ type Assignment struct {
 
 // Join takes part in the group until ctx ends or own returns an error that is not
 // ErrLost or ErrUnknown. own is called once a generation, also if it gets nothing,
-// and must return soon after its context has ended; commits still work until then.
+// and must return soon after its context has ended; commits still work until then. If
+// it returns nil before, the member keeps what it has until the generation ends.
 // Where partitions were added, the generation ends and the next one has them.
 func (c *Client) Join(ctx context.Context, opt GroupOptions, own func(context.Context, *Assignment) error) error {
 	if opt.Session <= 0 {

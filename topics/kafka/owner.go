@@ -53,7 +53,7 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 		)
 		for _, p := range slices.Sorted(maps.Keys(byNumber)) {
 			wg.Go(func() {
-				err := c.ownOne(ctx, a, p, byNumber[p], own)
+				err := c.ownOne(ctx, a, p, byNumber[p], opt.Codec, own)
 				if err == nil || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 					return
 				}
@@ -78,8 +78,8 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 	})
 }
 
-func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, tps []TopicPartition, own func(context.Context, Ownership) error) error {
-	t, err := c.Transactor(ctx, fmt.Sprintf("%s.%d", a.Group, p), None)
+func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, tps []TopicPartition, codec Codec, own func(context.Context, Ownership) error) error {
+	t, err := c.Transactor(ctx, fmt.Sprintf("%s.%d", a.Group, p), codec)
 	if err != nil {
 		return err
 	}
