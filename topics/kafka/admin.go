@@ -15,7 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/deletetopics"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-	"github.com/segmentio/kafka-go/protocol/offsetfetch"
 
 	"evalstream/topics"
 )
@@ -226,37 +225,26 @@ func (c *Client) GroupLag(ctx context.Context, group string, names ...string) ([
 }
 
 // Committed are the offsets that a group has committed; partitions without one are
-// left out. While a transaction that commits offsets is ending, the answer may be of
-// before it: an owner takes the partition over with Transactor first.
+// left out. A transaction that commits offsets and is still ending is waited for. One
+// that goes on is too, so an owner takes the partition over with Transactor first.
 func (c *Client) Committed(ctx context.Context, group string, tps ...TopicPartition) (map[TopicPartition]int64, error) {
-	out := map[TopicPartition]int64{}
 	byTopic := map[string][]int32{}
 	for _, tp := range tps {
 		byTopic[tp.Topic] = append(byTopic[tp.Topic], tp.Partition)
 	}
-	req := &offsetfetch.Request{GroupID: group}
-	for _, name := range slices.Sorted(maps.Keys(byTopic)) {
-		req.Topics = append(req.Topics, offsetfetch.RequestTopic{Name: name, PartitionIndexes: byTopic[name]})
-	}
+	var out map[TopicPartition]int64
 	err := c.groupCall(ctx, group, func(ctx context.Context) error {
-		res, err := c.coordinated(ctx, group, ofGroup, req)
+		id, err := c.coordinator(ctx, coordinatorKey{group, ofGroup})
 		if err != nil {
 			return err
 		}
-		m := res.(*offsetfetch.Response)
-		if m.ErrorCode != 0 {
-			return kgo.Error(m.ErrorCode)
+		timed, cancel := context.WithTimeout(ctx, c.conf.timeout())
+		defer cancel()
+		res, err := c.transport.RoundTrip(timed, c.addr, &stableOffsets{client: c.conf.clientID(), broker: id, group: group, topics: byTopic})
+		if err != nil {
+			return err
 		}
-		for _, t := range m.Topics {
-			for _, p := range t.Partitions {
-				if p.ErrorCode != 0 {
-					return kgo.Error(p.ErrorCode)
-				}
-				if p.CommittedOffset >= 0 {
-					out[TopicPartition{t.Name, p.PartitionIndex}] = p.CommittedOffset
-				}
-			}
-		}
+		out = res.(*offsets).at
 		return nil
 	})
 	return out, c.explain(group, err)

@@ -318,7 +318,8 @@ func TestCompactedLog(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if latest["a"] != fmt.Sprint(i) || latest["b"] != fmt.Sprint(i) || len(latest) != i+3 {
+		// The last transaction may still be ending.
+		if latest["a"] != latest["b"] || len(latest) != number(latest["a"])+3 || number(latest["a"]) < i-1 {
 			t.Fatalf("after %d writes: a=%s b=%s, %d keys", i+1, latest["a"], latest["b"], len(latest))
 		}
 		if len(offsets) < 3*(i+1)-20 { // most of the early a and b are gone
@@ -329,6 +330,14 @@ func TestCompactedLog(t *testing.T) {
 			t.Fatalf("compaction has not come: %d messages", len(offsets))
 		}
 	}
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // A broker that is killed and comes back: nothing is lost, nothing is there twice.
