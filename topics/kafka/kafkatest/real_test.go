@@ -14,10 +14,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	kgo "github.com/segmentio/kafka-go"
 
@@ -338,6 +341,70 @@ func number(s string) int {
 		return -1
 	}
 	return n
+}
+
+// Publishers and subscribers of all three kinds go on when the broker is restarted:
+// every message that was published arrives.
+func TestReconnect(t *testing.T) {
+	b := cluster(t)
+	const n, publishers = 4000, 50
+	type running struct {
+		pub   message.Publisher
+		sub   message.Subscriber
+		topic string
+		msgs  <-chan *message.Message
+	}
+	var all []running
+	for i, s := range []suite{ordered(b), pipelined(b), withoutGroup(b)} {
+		group := s.group
+		if group != "" {
+			group = name("g")
+		}
+		r := running{topic: name(fmt.Sprintf("reconnect%d", i))}
+		r.pub, r.sub = s.make(t, group)
+		closing(t, r.pub)
+		closing(t, r.sub)
+		if err := r.sub.(message.SubscribeInitializer).SubscribeInitialize(r.topic); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if r.msgs, err = r.sub.Subscribe(background(t), r.topic); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	for p := range publishers {
+		wg.Go(func() {
+			for i := p; i < n; i += publishers {
+				if sent.Add(1) == n/2 {
+					wg.Go(func() { control(t, "restart") })
+				}
+				for _, r := range all {
+					if err := r.pub.Publish(r.topic, message.NewMessage(strconv.Itoa(i), []byte("x"))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for _, r := range all {
+		wg.Go(func() {
+			late := time.After(4 * time.Minute)
+			for got := map[string]bool{}; len(got) < n; {
+				select {
+				case m := <-r.msgs:
+					got[m.UUID] = true
+					m.Ack()
+				case <-late:
+					t.Errorf("%s: %d of %d messages", r.topic, len(got), n)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // A broker that is killed and comes back: nothing is lost, nothing is there twice.
