@@ -206,6 +206,9 @@ func (c *Client) explain(about string, err error) error {
 	if errors.Is(err, kgo.UnknownTopicOrPartition) {
 		return lost(evalstream.ExitLost, "check the name, or make it: evalstream topics create PIPELINE.yaml", "%w", &said{about + ": topic is not there", err})
 	}
+	if errors.Is(err, kgo.UnstableOffsetCommit) {
+		return lost(evalstream.ExitLost, "see kafka-transactions find-hanging", "%w", &said{about + ": committed offsets are held open by a transaction that does not end", err})
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		// A broker that cannot make sense of the first bytes hangs up without a word.
 		return lost(evalstream.ExitLost, "check the port, "+EnvTLS+" and "+EnvMechanism,
