@@ -29,8 +29,8 @@ func cluster(t *testing.T) []string {
 	return fake(t, 1).ListenAddrs()
 }
 
-// real is the broker to measure: a fake one has no figures worth telling.
-func real(b *testing.B) string {
+// genuine is the broker to measure: a fake one has no figures worth telling.
+func genuine(b *testing.B) string {
 	b.Helper()
 	v := os.Getenv(brokersEnv)
 	if v == "" {
