@@ -10,8 +10,10 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 
 .PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check
 
+include deploy/kafka/kafka.mk
+
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/evalstream
 	CGO_ENABLED=0 go build -trimpath -o bin/evalstream ./cmd/evalstream

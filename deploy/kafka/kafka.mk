@@ -1,0 +1,9 @@
+# Targets for tests against Kafka; the Makefile includes this file.
+.PHONY: test-kafka test-kfake
+
+test-kafka: ## run the topic tests on a real broker, fetched and started here (or EVALSTREAM_TEST_BROKERS)
+	cd topics/kafka/kafkatest && if [[ -n "$${EVALSTREAM_TEST_BROKERS:-}" ]]; then go test -count=1 -timeout 20m ./...; \
+		else ../../../deploy/kafka/broker run go test -count=1 -timeout 20m -tags kafka$$(command -v kcat >/dev/null && echo ,kcat) ./...; fi
+
+test-kfake: ## run the topic tests on a fake broker under the race detector
+	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 ./...

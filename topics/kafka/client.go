@@ -1,0 +1,309 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	kgo "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// Client is a connection to a cluster: it knows who leads which partition and who
+// coordinates which group. It may be used by many goroutines.
+type Client struct {
+	conf      Config
+	addr      net.Addr
+	transport *kgo.Transport
+	api       *kgo.Client
+	sasl      sasl.Mechanism
+
+	mu           sync.Mutex
+	leaders      map[TopicPartition]int32
+	counts       map[string]int32 // partitions of a topic
+	coordinators map[coordinatorKey]int32
+	limits       map[string]int // max.message.bytes of a topic
+}
+
+type coordinatorKey struct {
+	key  string
+	kind int8
+}
+
+const (
+	ofGroup       int8 = 0
+	ofTransaction int8 = 1
+)
+
+// Connect checks that a broker answers and takes who we are. It waits for a broker
+// no longer than Config.Timeout.
+func Connect(ctx context.Context, conf Config) (*Client, error) {
+	if err := conf.check(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		conf: conf, leaders: map[TopicPartition]int32{}, counts: map[string]int32{},
+		coordinators: map[coordinatorKey]int32{}, limits: map[string]int{},
+	}
+	tlsConf, err := conf.tls()
+	if err != nil {
+		return nil, err
+	}
+	if c.sasl, err = conf.sasl(); err != nil {
+		return nil, err
+	}
+	c.addr = kgo.TCP(conf.Brokers...)
+	c.transport = &kgo.Transport{
+		ClientID: conf.clientID(), TLS: tlsConf, SASL: c.sasl, DialTimeout: conf.timeout(),
+		// Leaders are ours; kafka-go's own table is for the address of a new broker.
+		MetadataTTL: 2 * time.Second,
+	}
+	c.api = &kgo.Client{Addr: c.addr, Timeout: conf.timeout(), Transport: c.transport}
+	if err := c.refresh(ctx); err != nil {
+		c.Close()
+		return nil, c.explain("connect", err)
+	}
+	return c, nil
+}
+
+// Close closes idle connections; those in use are closed when their request ends.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// dialer is for the parts of kafka-go that open connections of their own.
+func (c *Client) dialer() *kgo.Dialer {
+	return &kgo.Dialer{ClientID: c.conf.clientID(), Timeout: c.conf.timeout(), TLS: c.transport.TLS, SASLMechanism: c.sasl}
+}
+
+// do sends a request to a broker, or to any for -1.
+func (c *Client) do(ctx context.Context, broker int32, req protocol.Message) (protocol.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.conf.timeout())
+	defer cancel()
+	res, err := c.transport.RoundTrip(ctx, c.addr, &routed{Message: req, broker: broker, client: c.conf.clientID()})
+	if err != nil {
+		return nil, err
+	}
+	return res.(*carried).Message, nil
+}
+
+// carried is an answer that kafka-go does not look into: it would wait for metadata
+// of its own.
+type carried struct{ protocol.Message }
+
+// routed sends a message of kafka-go's to a broker that we choose, at the newest
+// version that both sides speak.
+type routed struct {
+	protocol.Message
+	broker  int32
+	client  string
+	version int16
+}
+
+// Broker is where it goes.
+func (r *routed) Broker(protocol.Cluster) (protocol.Broker, error) {
+	return protocol.Broker{ID: r.broker}, nil
+}
+
+// Required takes the exchange over.
+func (r *routed) Required(versions map[protocol.ApiKey]int16) bool {
+	r.version = versions[r.ApiKey()]
+	return true
+}
+
+// RawExchange writes the message and reads the answer.
+func (r *routed) RawExchange(rw readWriter) (protocol.Message, error) {
+	res, err := protocol.RoundTrip(rw, r.version, 1, r.client, r.Message)
+	if err != nil {
+		return nil, err
+	}
+	return &carried{res}, nil
+}
+
+// refresh asks a broker who leads the partitions of the topics, all if none is named.
+func (c *Client) refresh(ctx context.Context, names ...string) error {
+	res, err := c.do(ctx, -1, &metadata.Request{TopicNames: names})
+	if err != nil {
+		return err
+	}
+	m := res.(*metadata.Response)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range m.Topics {
+		t := &m.Topics[i]
+		if t.ErrorCode != 0 {
+			for p := range c.counts[t.Name] {
+				delete(c.leaders, TopicPartition{t.Name, p})
+			}
+			delete(c.counts, t.Name)
+			if len(names) == 1 {
+				err = kgo.Error(t.ErrorCode)
+			}
+			continue
+		}
+		c.counts[t.Name] = int32(len(t.Partitions))
+		for k := range t.Partitions {
+			p := &t.Partitions[k]
+			tp := TopicPartition{t.Name, p.PartitionIndex}
+			if p.LeaderID < 0 {
+				delete(c.leaders, tp)
+				continue
+			}
+			c.leaders[tp] = p.LeaderID
+		}
+	}
+	return err
+}
+
+// leader is the broker that leads the partition.
+func (c *Client) leader(ctx context.Context, tp TopicPartition) (int32, error) {
+	c.mu.Lock()
+	id, ok := c.leaders[tp]
+	c.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	if err := c.refresh(ctx, tp.Topic); err != nil {
+		return -1, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id, ok := c.leaders[tp]; ok {
+		return id, nil
+	}
+	if tp.Partition >= c.counts[tp.Topic] {
+		return -1, kgo.UnknownTopicOrPartition
+	}
+	return -1, kgo.LeaderNotAvailable
+}
+
+// forget makes the next request look up the leaders of the topic again.
+func (c *Client) forget(topic string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.counts[topic] {
+		delete(c.leaders, TopicPartition{topic, p})
+	}
+}
+
+// Partitions is how many partitions the topic has, asked of a broker each time. A
+// topic that is not there is exit 4.
+func (c *Client) Partitions(ctx context.Context, topic string) (int32, error) {
+	if err := c.refresh(ctx, topic); err != nil {
+		return 0, c.explain(topic, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[topic], nil
+}
+
+// partitions is Partitions from memory if it is there.
+func (c *Client) partitions(ctx context.Context, topic string) (int32, error) {
+	c.mu.Lock()
+	n := c.counts[topic]
+	c.mu.Unlock()
+	if n > 0 {
+		return n, nil
+	}
+	return n, c.retry(ctx, topic, func(ctx context.Context) error {
+		err := c.refresh(ctx, topic)
+		c.mu.Lock()
+		n = c.counts[topic]
+		c.mu.Unlock()
+		if errors.Is(err, kgo.UnknownTopicOrPartition) {
+			return c.explain(topic, err)
+		}
+		return err
+	})
+}
+
+// coordinated sends a request to the coordinator of a group or transactional id.
+func (c *Client) coordinated(ctx context.Context, key string, kind int8, req protocol.Message) (protocol.Message, error) {
+	id, err := c.coordinator(ctx, coordinatorKey{key, kind})
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.do(ctx, id, req)
+	if err != nil {
+		c.dropCoordinator(key, kind)
+	}
+	return res, err
+}
+
+func (c *Client) coordinator(ctx context.Context, k coordinatorKey) (int32, error) {
+	c.mu.Lock()
+	id, ok := c.coordinators[k]
+	c.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	res, err := c.do(ctx, -1, &findcoordinator.Request{Key: k.key, KeyType: k.kind})
+	if err != nil {
+		return -1, err
+	}
+	found := res.(*findcoordinator.Response)
+	if found.ErrorCode != 0 {
+		return -1, kgo.Error(found.ErrorCode)
+	}
+	c.mu.Lock()
+	c.coordinators[k] = found.NodeID
+	c.mu.Unlock()
+	return found.NodeID, nil
+}
+
+func (c *Client) dropCoordinator(key string, kind int8) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.coordinators, coordinatorKey{key, kind})
+}
+
+// retry calls f until it goes well, its error is not one that passes, ctx ends, or
+// patience does. The first waits are of milliseconds: a transaction that is still
+// ending, or a coordinator that is being found, takes no longer.
+func (c *Client) retry(ctx context.Context, about string, f func(context.Context) error) error {
+	begin := time.Now()
+	wait := time.Millisecond
+	told := false
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if !retriable(err) {
+			return err
+		}
+		if time.Since(begin) > c.conf.patience() {
+			return fmt.Errorf("waited %v: %w", c.conf.patience(), err)
+		}
+		if !told && time.Since(begin) > time.Second {
+			told = true
+			c.conf.log().WarnContext(ctx, "waiting", "for", about, "brokers", strings.Join(c.conf.Brokers, ","), "because", err)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		if wait *= 2; wait > time.Second {
+			wait = time.Second
+		}
+	}
+}
+
+// pause waits for d or the end of ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

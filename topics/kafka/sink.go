@@ -1,0 +1,244 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"evalstream/topics"
+)
+
+// Output is a message on its way to a partition.
+type Output struct {
+	To      TopicPartition
+	Message topics.Message
+}
+
+// Unit is what must take effect together: what came of a piece of input, and how far
+// that piece went.
+type Unit struct {
+	Outputs []Output
+	Offsets map[TopicPartition]int64
+}
+
+// SinkOptions are how a Sink makes transactions. The zero value commits no offsets.
+type SinkOptions struct {
+	Group  string
+	Member Member
+	// CommitInterval is the longest that a unit waits for its transaction while more
+	// comes; 0 is 50 ms.
+	CommitInterval time.Duration
+	// MaxRecords is how many messages a transaction gathers before it is committed; 0
+	// is 10,000. A unit is never cut.
+	MaxRecords int
+}
+
+// Sink writes units exactly once: it gathers them into transactions, each committed
+// as soon as the one before has ended and Flush was called, CommitInterval has passed,
+// or MaxRecords are there. So transactions are small where little comes, and large
+// where much does.
+//
+// After an error every call returns it, and nothing of what was put since the last
+// transaction that went well has taken effect, but for ErrUnknown.
+type Sink struct {
+	transactor *Transactor
+	opt        SinkOptions
+	wake       chan struct{} // something to do for the committer
+	done       chan struct{} // it has ended
+	stop       context.CancelFunc
+
+	mu        sync.Mutex
+	change    *sync.Cond // of what follows
+	gathered  map[TopicPartition][]topics.Message
+	offsets   map[TopicPartition]int64
+	records   int
+	units     int
+	first     time.Time // when the oldest unit came
+	flush     bool
+	busy      bool // a transaction is under way
+	err       error
+	committed int64
+}
+
+// NewSink starts a sink; Close ends it. The transactor is the sink's from now on.
+func NewSink(ctx context.Context, t *Transactor, opt SinkOptions) *Sink {
+	if opt.CommitInterval <= 0 {
+		opt.CommitInterval = 50 * time.Millisecond
+	}
+	if opt.MaxRecords <= 0 {
+		opt.MaxRecords = 10_000
+	}
+	ctx, stop := context.WithCancel(ctx)
+	s := &Sink{transactor: t, opt: opt, wake: make(chan struct{}, 1), done: make(chan struct{}), stop: stop}
+	s.change = sync.NewCond(&s.mu)
+	s.empty()
+	go s.run(ctx)
+	return s
+}
+
+func (s *Sink) empty() {
+	s.gathered, s.offsets, s.records, s.units, s.flush = map[TopicPartition][]topics.Message{}, map[TopicPartition]int64{}, 0, 0, false
+}
+
+// Check returns a *TooLargeError if the topic cannot take m: put something else in its
+// place, a reject say. Where it is not asked, such a message fails its transaction.
+func (s *Sink) Check(ctx context.Context, topic string, m *topics.Message) error {
+	return s.transactor.Check(ctx, topic, m)
+}
+
+// Put adds a unit, whose bytes are the sink's from now on. It waits while two
+// transactions' worth are gathered.
+func (s *Sink) Put(ctx context.Context, u Unit) error {
+	unblock := context.AfterFunc(ctx, s.broadcast)
+	defer unblock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.err == nil && s.records >= 2*s.opt.MaxRecords {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		s.change.Wait()
+	}
+	if s.err != nil {
+		return s.err
+	}
+	if s.units == 0 {
+		s.first = time.Now()
+	}
+	for i := range u.Outputs {
+		o := &u.Outputs[i]
+		s.gathered[o.To] = append(s.gathered[o.To], o.Message)
+	}
+	maps.Copy(s.offsets, u.Offsets)
+	s.records += len(u.Outputs)
+	if s.units++; s.units == 1 || s.records >= s.opt.MaxRecords {
+		s.kick()
+	}
+	return nil
+}
+
+// Flush lets what was put be committed as soon as the transaction before has ended. It
+// does not wait for that.
+func (s *Sink) Flush(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flush = true
+	s.kick()
+	return s.err
+}
+
+// Drain waits until everything that was put has taken effect.
+func (s *Sink) Drain(ctx context.Context) error {
+	unblock := context.AfterFunc(ctx, s.broadcast)
+	defer unblock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.err == nil && (s.units > 0 || s.busy) {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		s.flush = true
+		s.kick()
+		s.change.Wait()
+	}
+	return s.err
+}
+
+// Transactions is how many transactions have been committed.
+func (s *Sink) Transactions() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.committed
+}
+
+// Close ends the sink and drops what was not committed; Drain comes first.
+func (s *Sink) Close() error {
+	s.stop()
+	<-s.done
+	return nil
+}
+
+func (s *Sink) kick() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sink) broadcast() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change.Broadcast()
+}
+
+// run is the committer.
+func (s *Sink) run(ctx context.Context) {
+	defer close(s.done)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		tx, wait := s.due()
+		if wait != 0 {
+			if wait > 0 {
+				timer.Reset(wait)
+			}
+			select {
+			case <-ctx.Done():
+				s.fail(context.Cause(ctx))
+				return
+			case <-s.wake:
+			case <-timer.C:
+			}
+			continue
+		}
+		err := s.transactor.Commit(ctx, tx)
+		s.mu.Lock()
+		s.busy = false
+		if err == nil {
+			s.committed++
+		}
+		s.change.Broadcast()
+		s.mu.Unlock()
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// due takes what is gathered if its time has come; otherwise it says how long to wait
+// for that, -1 for until something comes.
+func (s *Sink) due() (tx Transaction, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.units == 0 {
+		s.flush = false
+		return tx, -1
+	}
+	if !s.flush && s.records < s.opt.MaxRecords {
+		if left := s.opt.CommitInterval - time.Since(s.first); left > 0 {
+			return tx, left
+		}
+	}
+	tx = Transaction{Messages: s.gathered, Offsets: s.offsets, Group: s.opt.Group, Member: s.opt.Member}
+	s.empty()
+	s.busy = true
+	s.change.Broadcast()
+	return tx, 0
+}
+
+var errClosed = errors.New("closed")
+
+func (s *Sink) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.Is(err, context.Canceled) {
+		err = errClosed
+	}
+	if s.err == nil {
+		s.err = err
+	}
+	s.change.Broadcast()
+}
