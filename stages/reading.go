@@ -263,8 +263,8 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 	}
 	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
 	t.closed = t.closed || closed
-	if !final && !s.window.All && b.options.Horizon > 0 && b.watermark != evalstream.NoTime {
-		final = v.window.End+evalstream.Time(b.options.Horizon) <= b.watermark
+	if !final && !s.window.All {
+		final = v.window.End <= b.settled
 	}
 	for _, out := range rs {
 		out.Closed, out.Final, out.Revision = closed, final, t.revision

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -205,5 +206,42 @@ func TestWithdrawn(t *testing.T) {
 		if !slices.Equal(story, want) {
 			t.Errorf("got\n%swant\n%s", lines(story...), lines(want...))
 		}
+	}
+}
+
+// TestFinalStands: with a horizon, gold in the stream and predictions that are given
+// again days later, nothing changes in a window after a result of it was final.
+func TestFinalStands(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	const units = 3000
+	var b strings.Builder
+	for i := range units {
+		unit := fmt.Sprintf("q%d", rng.IntN(units/4))
+		if rng.IntN(2) == 0 {
+			fmt.Fprintf(&b, `{"kind":"qrel","query_id":"%s","passage_id":"p1","grade":%d}`+"\n", unit, rng.IntN(2))
+			continue
+		}
+		hours := 480*i/units + rng.IntN(30)
+		fmt.Fprintf(&b, `{"kind":"run","query_id":"%s","run":"%c","time":"2026-01-%02dT%02d:00:00Z","top":[{"id":"p%d"}]}`+"\n", unit, 'a'+rng.IntN(2), 1+hours/24, hours%24, rng.IntN(2))
+	}
+	pipeline := save(t, "p.yaml", lines("horizon: 4d", "max_out_of_order: 36h", "max_rejects: 100%", "workers: 1",
+		"stages:", "  - score: {measure: success@1}", "  - aggregate: {by: run, every: 50, window: 1d/12h}"))
+	final := map[string]string{}
+	before := 0
+	for _, r := range succeed(t, b.String(), "run", pipeline).read(t) {
+		key := fmt.Sprint(r.By, r.start())
+		now := fmt.Sprintf("%s n=%d pending=%d unjudged=%d", r.ratio(), r.N, r.Pending, r.Unjudged)
+		if was, ok := final[key]; ok && was != now {
+			t.Errorf("%s: was final as %s, and then is %s at line %d", key, was, now, r.Through["<stdin>"])
+		}
+		if r.Final {
+			final[key] = now
+			if r.Through["<stdin>"] < units {
+				before++
+			}
+		}
+	}
+	if before == 0 {
+		t.Error("want results that are final before the end, got none")
 	}
 }
