@@ -209,6 +209,28 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// TestGroupNamedOther: a group that has the name of the rest is part of the rest, not a
+// second result of the same name; where nothing is folded it stands for itself.
+func TestGroupNamedOther(t *testing.T) {
+	input := lines(
+		dated("q1", "09:10:00", "p1", `,"ticker":"__other__"`), dated("q2", "09:10:00", "p1", `,"ticker":"__other__"`),
+		dated("q3", "09:10:00", "p1", `,"ticker":"A"`), dated("q4", "09:10:00", "p2", `,"ticker":"B"`))
+	f := func(want, groups string) {
+		t.Helper()
+		var got []string
+		for _, r := range succeed(t, input, "eval", "retrieval", "--qrels", judgedRight(t, "q1", "q2", "q3", "q4"),
+			"--measure", "success@1", "--by", "ticker", "--max-groups", groups, "-").finals(t) {
+			got = append(got, fmt.Sprint(r.By["ticker"], " ", r.ratio()))
+		}
+		if slices.Sort(got); strings.Join(got, ", ") != want {
+			t.Errorf("--max-groups %s: got %v, want %s", groups, got, want)
+		}
+	}
+	f("A 1/1, __other__ 2/3", "1")
+	f("A 1/1, B 0/1, __other__ 2/2", "2")
+	f("A 1/1, B 0/1, __other__ 2/2", "3")
+}
+
 // TestFinalStands: with a horizon, gold in the stream and predictions that are given
 // again days later, nothing changes in a window after a result of it was final.
 func TestFinalStands(t *testing.T) {
