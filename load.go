@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -43,25 +44,59 @@ type Option struct {
 // after parsing, so a comment is never expanded; $$ is a dollar sign.
 func LoadSpec(file string, data []byte, getenv func(string) (string, bool)) (*Spec, error) {
 	l := &loader{file: file, getenv: getenv, spec: &Spec{File: file}}
+	if !utf8.Valid(data) {
+		l.badText(data)
+		return nil, l.result()
+	}
 	var doc yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			l.fault(&yaml.Node{Line: 1, Column: 1}, "pipeline: want stages, got an empty file")
 		} else {
-			line := yamlLine(err)
-			reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", line))
-			l.fault(&yaml.Node{Line: line, Column: 1}, "%s", reason)
+			l.syntax(err)
 		}
 		return nil, l.result()
 	}
 	if len(doc.Content) == 1 {
 		l.pipeline(doc.Content[0])
 	}
+	var more yaml.Node
+	if err := dec.Decode(&more); err == nil {
+		l.fault(&more, "pipeline: want one pipeline a file, got a second document")
+	} else if !errors.Is(err, io.EOF) {
+		l.syntax(err)
+	}
 	if err := l.result(); err != nil {
 		return l.spec, err
 	}
 	return l.spec, nil
+}
+
+// syntax adds the YAML library's fault.
+func (l *loader) syntax(err error) {
+	line := yamlLine(err)
+	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), fmt.Sprintf("line %d: ", line))
+	l.fault(&yaml.Node{Line: line, Column: 1}, "%s", reason)
+}
+
+// badText adds the fault of the first byte that is not UTF-8; the YAML library knows
+// no position for it.
+func (l *loader) badText(data []byte) {
+	line, column := 1, 1
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			l.fault(&yaml.Node{Line: line, Column: column}, "byte 0x%02x is not UTF-8", data[0])
+			return
+		case r == '\n':
+			line, column = line+1, 1
+		default:
+			column++
+		}
+		data = data[n:]
+	}
 }
 
 // yamlLine finds the line in a syntax error of the YAML library, which has it in its

@@ -171,7 +171,7 @@ func (d *Decoder) reader(kind string) *reader {
 func (d *Decoder) choose() *evalstream.Fault {
 	v, ok := d.find("kind")
 	if !ok {
-		return schemaFault(d.line, -1, "", `kind is missing; want a "kind" field, or --as `+orList(Kinds()))
+		return schemaFault(d.line, -1, "", `kind is missing; want a "kind" field, or parse --as `+orList(Kinds()))
 	}
 	raw := d.line[v.from:v.to]
 	if raw[0] != '"' {

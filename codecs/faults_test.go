@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 	f(Plan{As: "qrel", NoAdvice: true}, `{}`, `0 schema /query_id: missing; want string or number`)
 	f(pred, `{"seed":1}`, `0 schema /label: missing; want a label, or gold in /gold (--map label=/POINTER reads it from elsewhere)`)
 	f(pred, `{"label":{"a":1}}`, `10 schema /label: want string or number, got object`)
-	f(each, `{"a":1}`, `0 schema kind is missing; want a "kind" field, or --as run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance or episode`)
+	f(each, `{"a":1}`, `0 schema kind is missing; want a "kind" field, or parse --as run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance or episode`)
 	f(each, `{"kind":"runs"}`, `9 schema /kind: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance, episode)`)
 	f(each, `{"kind":7}`, `9 schema /kind: want string, got number`)
 	f(each, `{"kind":"rating","unit":"u","coder":"c","value":[1]}`, `49 schema /value: want number, string, boolean or null, got array`)

@@ -307,7 +307,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 		a.partials(out, false)
 		return nil
 	}
-	a.judged = a.units.judged
+	a.judged, a.settled = a.units.judged, a.horizon.past()
 	return a.publish(out, false)
 }
 

@@ -17,6 +17,7 @@ type book struct {
 	layouts   []layout
 	sheets    []sheet // layout by layout, its windows side by side
 	watermark evalstream.Time
+	settled   evalstream.Time // windows that end by then cannot change; NoTime: none can be told
 	judged    int64
 	ended     bool // the final results are out
 	scored    bool // a scored unit has come, or the family was known beforehand
@@ -75,7 +76,7 @@ type told struct {
 }
 
 func newBook(a Aggregation) *book {
-	b := &book{options: a, family: -1, watermark: evalstream.NoTime}
+	b := &book{options: a, family: -1, watermark: evalstream.NoTime, settled: evalstream.NoTime}
 	b.group(a.By)
 	return b
 }

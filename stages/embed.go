@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -209,7 +210,7 @@ func (e *embedRemote) Process(ctx context.Context, in []evalstream.Record, out *
 				out.Emit(e.with(&in[i], a.Values))
 				continue
 			}
-			class, fault = evalstream.ClassRemote, "vector of the endpoint: "+fault
+			class = evalstream.ClassRemote
 		}
 		if fault != "" {
 			out.Reject(in[i].Seq, evalstream.Fault{Class: class, Reason: fault})
@@ -309,12 +310,20 @@ func (e *embedRemote) ask(ctx context.Context, keys []evalstream.LogKey, texts m
 	}
 	vs, err := e.Remote.Embed(ctx, inputs)
 	if err != nil {
-		return err
+		if len(keys) > 1 || ctx.Err() != nil || !terminal(err) {
+			return err
+		}
+		// The one text asked for is at fault: to halve the batch would ask for it again.
+		found[keys[0]] = embedding.Vector{Fault: err.Error()}
+		return nil
 	}
 	for i, key := range keys {
 		v := vs[i]
 		if v.Fault == "" {
 			v.Fault = e.Settings.Finish(v.Values)
+		}
+		if v.Fault != "" {
+			v.Fault = "vector of the endpoint: " + v.Fault
 		}
 		found[key] = v
 		if v.Fault != "" || e.Log == nil {
@@ -325,6 +334,16 @@ func (e *embedRemote) ask(ctx context.Context, keys []evalstream.LogKey, texts m
 		}
 	}
 	return nil
+}
+
+// terminal says that an error is about what was asked, and stays.
+func terminal(err error) bool {
+	var passing interface{ Temporary() bool }
+	if errors.As(err, &passing) && passing.Temporary() {
+		return false
+	}
+	_, exit := errors.AsType[*evalstream.ExitError](err)
+	return !exit
 }
 
 func bytesOf(v []float32) []byte {

@@ -304,6 +304,41 @@ func TestEmbedEndpointFaults(t *testing.T) {
 	}, evalstream.ExitLost, "the last: vector of the endpoint: want 2 dimensions, got 3", "")
 }
 
+// A text that an endpoint refuses is asked for once in a rerun: the others of its batch
+// are in the log, so nothing is left to halve.
+func TestEmbedRefusedOnceAgain(t *testing.T) {
+	asked := 0
+	e := newEndpoint(t, func(w http.ResponseWriter, _ *http.Request, _ int, texts []string) bool {
+		if !slices.Contains(texts, "t3") {
+			return false
+		}
+		asked++ // calls hold one slot, below
+		w.WriteHeader(http.StatusBadRequest)
+		return true
+	})
+	log, err := file.OpenResultLog(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := e.embedding()
+	s.Log, s.Limits.InFlight, s.Limits.Records = log, 1, 16
+	for i := range 2 {
+		asked = 0
+		k, _, err := runEmbed(t, s, queries(16))
+		if err != nil || len(k.lines) != 15 || len(k.rejects) != 1 {
+			t.Fatalf("job %d: %d lines, %v, %v", i+1, len(k.lines), k.rejects, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("want the refused text asked for once by the second job, got %d", asked)
+	}
+}
+
 func asExit(err error, to **evalstream.ExitError) bool { return errors.As(err, to) }
 
 // A job that stops half way, and then runs again with its log, asks for nothing twice.

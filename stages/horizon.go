@@ -69,6 +69,15 @@ func (h *horizon) settled(t evalstream.Time) bool {
 	return t >= before(before(h.watermark(), h.span), h.grace())
 }
 
+// past is the time before which no unit is remembered and none is taken in again;
+// NoTime if there is none.
+func (h *horizon) past() evalstream.Time {
+	if h.span <= 0 {
+		return evalstream.NoTime
+	}
+	return before(before(h.swept, h.span), h.grace())
+}
+
 // late is the fault of a record that is older than what is remembered, nil if it is not.
 func (h *horizon) late(t evalstream.Time) *evalstream.Fault {
 	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= before(h.watermark(), h.span) {

@@ -151,6 +151,10 @@ func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
 // Advance publishes at the end of the input; until then event time closes windows.
 func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	m.watermark = watermark
+	if h := newHorizon(m.options.Horizon, 0); h.span > 0 {
+		h.swept = before(watermark, h.span/8) // aggregate may have swept as long ago
+		m.settled = h.past()
+	}
 	if watermark != evalstream.EndOfTime || m.ended {
 		return nil
 	}

@@ -161,13 +161,14 @@ func (b *book) folds(s *sheet) bool {
 
 // fold puts the smallest groups of each window together: by units, then by values,
 // so it does not depend on the order in which they came. A group that was published
-// on its own before is withdrawn.
+// on its own before is withdrawn. One that is itself named as the rest is part of it,
+// so that no result comes twice.
 func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []view) {
 	if !b.folds(s) {
 		return views, withdrawn
 	}
 	slices.SortFunc(views, func(x, y view) int {
-		return cmp.Or(cmp.Compare(x.pane, y.pane), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
+		return cmp.Or(cmp.Compare(x.pane, y.pane), namedOther(x.values)-namedOther(y.values), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
 	})
 	for from := 0; from < len(views); {
 		to := from
@@ -179,7 +180,7 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 		if from+n < to {
 			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
 			for i := from + n; i < to; i++ {
-				if r.told[cellKey{views[i].group, views[i].pane}] != nil {
+				if r.told[cellKey{views[i].group, views[i].pane}] != nil && namedOther(views[i].values) == 0 {
 					gone := views[i]
 					gone.sum = cell{}
 					withdrawn = append(withdrawn, gone)
@@ -194,6 +195,14 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 		from = to
 	}
 	return kept, withdrawn
+}
+
+// namedOther is 1 for a group whose values are all as those of the rest, else 0.
+func namedOther(values []string) int {
+	if len(values) == 0 || slices.ContainsFunc(values, func(v string) bool { return v != OtherGroup }) {
+		return 0
+	}
+	return 1
 }
 
 // by is the view's group as it is published.
@@ -263,8 +272,8 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 	}
 	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
 	t.closed = t.closed || closed
-	if !final && !s.window.All && b.options.Horizon > 0 && b.watermark != evalstream.NoTime {
-		final = v.window.End+evalstream.Time(b.options.Horizon) <= b.watermark
+	if !final && !s.window.All {
+		final = v.window.End <= b.settled
 	}
 	for _, out := range rs {
 		out.Closed, out.Final, out.Revision = closed, final, t.revision

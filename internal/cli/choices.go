@@ -103,6 +103,16 @@ func completions(root *cobra.Command) {
 	}
 }
 
+// plainUsages takes the marks of the values' names out of what completion says of flags.
+func plainUsages(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		plainUsages(c)
+	}
+	plain := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+	cmd.LocalFlags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+}
+
 // isEdge says that a flag names a file or another edge.
 func isEdge(f *pflag.Flag) bool {
 	name, _ := pflag.UnquoteUsage(f)

@@ -40,6 +40,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return TrecEval(args[1:], stdin, stdout, stderr)
 	}
 	root := e.root()
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		plainUsages(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -112,7 +115,8 @@ func (e *env) root() *cobra.Command {
 		Long: "evalstream is a dataflow over NDJSON that evaluates models while they run:\n" +
 			"predictions and gold come in, rolling metrics with their uncertainty go out.\n\n" +
 			"Exit codes: 0 done; 1 internal error; 2 usage or configuration; 3 too many rejects;\n" +
-			"4 input or output lost; 12 scores of different settings in one result;\n" +
+			"4 input or output lost; 5 state in use or of another command; 10 a --fail-if rule held;\n" +
+			"11 not enough data for it; 12 results or vectors of different settings;\n" +
 			"130 or 143 after a signal. trec-eval has trec_eval's own.",
 		Example:       "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
 		SilenceErrors: true,

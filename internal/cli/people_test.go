@@ -212,6 +212,9 @@ func TestCompletion(t *testing.T) {
 	f := func(want []string, args ...string) {
 		t.Helper()
 		s := succeed(t, "", append([]string{"__complete"}, args...)...)
+		if strings.Contains(s.stdout, "`") {
+			t.Errorf("%v: want no marks, got %s", args, s.stdout)
+		}
 		var got []string
 		for line := range strings.Lines(s.stdout) {
 			if word, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(word, ":") {
@@ -231,6 +234,7 @@ func TestCompletion(t *testing.T) {
 	f(append(verbs, "eval", "run", "lint", "plan", "test", "verbs", "man", "completion", "version", "trec-eval"), "")
 	f([]string{"success@1", "success@10"}, "score", "--measure", "suc")
 	f([]string{"trec", "expected"}, "eval", "retrieval", "--ties", "")
+	f([]string{"--max-groups"}, "eval", "retrieval", "--ma")
 	f([]string{"ordinal"}, "eval", "agreement", "--level", "o")
 	f([]string{"table", "csv", "md", "ndjson"}, "eval", "fewshot", "-o", "")
 	f([]string{"yaml", "yml"}, "run", "")

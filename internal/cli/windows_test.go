@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -205,5 +206,64 @@ func TestWithdrawn(t *testing.T) {
 		if !slices.Equal(story, want) {
 			t.Errorf("got\n%swant\n%s", lines(story...), lines(want...))
 		}
+	}
+}
+
+// TestGroupNamedOther: a group that has the name of the rest is part of the rest, not a
+// second result of the same name; where nothing is folded it stands for itself.
+func TestGroupNamedOther(t *testing.T) {
+	input := lines(
+		dated("q1", "09:10:00", "p1", `,"ticker":"__other__"`), dated("q2", "09:10:00", "p1", `,"ticker":"__other__"`),
+		dated("q3", "09:10:00", "p1", `,"ticker":"A"`), dated("q4", "09:10:00", "p2", `,"ticker":"B"`))
+	f := func(want, groups string) {
+		t.Helper()
+		var got []string
+		for _, r := range succeed(t, input, "eval", "retrieval", "--qrels", judgedRight(t, "q1", "q2", "q3", "q4"),
+			"--measure", "success@1", "--by", "ticker", "--max-groups", groups, "-").finals(t) {
+			got = append(got, fmt.Sprint(r.By["ticker"], " ", r.ratio()))
+		}
+		if slices.Sort(got); strings.Join(got, ", ") != want {
+			t.Errorf("--max-groups %s: got %v, want %s", groups, got, want)
+		}
+	}
+	f("A 1/1, __other__ 2/3", "1")
+	f("A 1/1, B 0/1, __other__ 2/2", "2")
+	f("A 1/1, B 0/1, __other__ 2/2", "3")
+}
+
+// TestFinalStands: with a horizon, gold in the stream and predictions that are given
+// again days later, nothing changes in a window after a result of it was final.
+func TestFinalStands(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	const units = 3000
+	var b strings.Builder
+	for i := range units {
+		unit := fmt.Sprintf("q%d", rng.IntN(units/4))
+		if rng.IntN(2) == 0 {
+			fmt.Fprintf(&b, `{"kind":"qrel","query_id":"%s","passage_id":"p1","grade":%d}`+"\n", unit, rng.IntN(2))
+			continue
+		}
+		hours := 480*i/units + rng.IntN(30)
+		fmt.Fprintf(&b, `{"kind":"run","query_id":"%s","run":"%c","time":"2026-01-%02dT%02d:00:00Z","top":[{"id":"p%d"}]}`+"\n", unit, 'a'+rng.IntN(2), 1+hours/24, hours%24, rng.IntN(2))
+	}
+	pipeline := save(t, "p.yaml", lines("horizon: 4d", "max_out_of_order: 36h", "max_rejects: 100%", "workers: 1",
+		"stages:", "  - score: {measure: success@1}", "  - aggregate: {by: run, every: 50, window: 1d/12h}"))
+	final := map[string]string{}
+	before := 0
+	for _, r := range succeed(t, b.String(), "run", pipeline).read(t) {
+		key := fmt.Sprint(r.By, r.start())
+		now := fmt.Sprintf("%s n=%d pending=%d unjudged=%d", r.ratio(), r.N, r.Pending, r.Unjudged)
+		if was, ok := final[key]; ok && was != now {
+			t.Errorf("%s: was final as %s, and then is %s at line %d", key, was, now, r.Through["<stdin>"])
+		}
+		if r.Final {
+			final[key] = now
+			if r.Through["<stdin>"] < units {
+				before++
+			}
+		}
+	}
+	if before == 0 {
+		t.Error("want results that are final before the end, got none")
 	}
 }

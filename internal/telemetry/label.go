@@ -59,7 +59,8 @@ func series(family string, labels ...label) string {
 }
 
 // labelName makes a label name of a field's: letters, digits and underscores, with no
-// digit first and not two underscores, which Prometheus keeps for itself.
+// digit first and not two underscores, and neither le nor quantile, which Prometheus
+// keeps for itself.
 func labelName(field string) string {
 	name := strings.Map(func(r rune) rune {
 		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -67,7 +68,7 @@ func labelName(field string) string {
 		}
 		return '_'
 	}, field)
-	if name == "" || '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "__") {
+	if name == "" || '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "__") || name == "le" || name == "quantile" {
 		name = "field_" + name
 	}
 	return name

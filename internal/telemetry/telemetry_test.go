@@ -264,6 +264,7 @@ func TestSeriesOfNamesThatMeet(t *testing.T) {
 	f(`x{a_b="1",a_b_="2"}`, label{"a.b", "1"}, label{"a b", "2"})
 	f(`x{field_7="1",field___name__="2"}`, label{"7", "1"}, label{"__name__", "2"})
 	f(`x{field_="1"}`, label{"", "1"})
+	f(`x{field_le="1",field_quantile="2"}`, label{"le", "1"}, label{"quantile", "2"})
 }
 
 func TestCap(t *testing.T) {
