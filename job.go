@@ -311,6 +311,12 @@ func (r *runner) startTicks(ctx context.Context) (stop func()) {
 	if interval <= 0 {
 		return func() {}
 	}
+	return r.repeat(ctx, interval, r.tickAll)
+}
+
+// repeat acts by the clock until that fails, which ends the job; the function it
+// returns waits for the end of that.
+func (r *runner) repeat(ctx context.Context, interval time.Duration, act func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -322,7 +328,7 @@ func (r *runner) startTicks(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-t.C:
-				if err := r.tickAll(ctx); err != nil {
+				if err := act(ctx); err != nil {
 					r.fail(err)
 					return
 				}

@@ -189,25 +189,7 @@ func (r *runner) startCommits(ctx context.Context) (stop func()) {
 	if r.job.Store == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		t := time.NewTicker(commitEvery)
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-				if err := r.commitAll(ctx); err != nil {
-					r.fail(err)
-					return
-				}
-			}
-		}
-	}()
-	return func() { cancel(); <-done }
+	return r.repeat(ctx, commitEvery, r.commitAll)
 }
 
 func (r *runner) commitAll(ctx context.Context) error {

@@ -2,7 +2,6 @@ package stages
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -53,22 +52,6 @@ func (w Window) covers(o Window) bool {
 	return w != o && !w.All && !o.All && w.Size == o.Size && o.Step%w.Step == 0
 }
 
-// ParseSpan reads a duration; d is 24 hours.
-func ParseSpan(s string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		d, err := time.ParseDuration(days + "h")
-		if err != nil || d > math.MaxInt64/24 {
-			return 0, fmt.Errorf("want a span such as 15m, 1h or 7d, got %q", s)
-		}
-		return 24 * d, nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0, fmt.Errorf("want a span such as 15m, 1h or 7d, got %q", s)
-	}
-	return d, nil
-}
-
 // String is the form that ParseWindow reads.
 func (w Window) String() string {
 	switch {
@@ -78,17 +61,6 @@ func (w Window) String() string {
 		return spanText(w.Size)
 	}
 	return spanText(w.Size) + "/" + spanText(w.Step)
-}
-
-func spanText(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // panes is how many steps a window has.

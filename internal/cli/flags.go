@@ -2,11 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"strconv"
 	"strings"
 	"time"
+
+	"evalstream/stages"
 )
 
 // Size is a number of bytes as a flag: 4096, 16MiB (1024²), 10MB (1000²), 1.5GiB.
@@ -62,36 +63,19 @@ func (s *Size) String() string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Duration is a span of time as a flag: what time.ParseDuration reads, and d for
-// 24 hours in front of it, as in 30d or 1d12h.
+// Duration is a span of time as a flag, in the form of stages.ParseSpan.
 type Duration time.Duration
 
 const day = 24 * time.Hour
 
 // Set reads text; it is not negative.
 func (d *Duration) Set(text string) error {
-	rest := text
-	total := time.Duration(0)
-	if days, after, ok := strings.Cut(text, "d"); ok {
-		n, err := multiply(days, int64(day))
-		if err != nil {
-			return badDuration(text)
-		}
-		total, rest = time.Duration(n), after
+	n, err := stages.ParseSpan(text)
+	if err != nil {
+		return err
 	}
-	if rest != "" || text == "" {
-		n, err := time.ParseDuration(rest)
-		if err != nil || n < 0 || total > math.MaxInt64-n {
-			return badDuration(text)
-		}
-		total += n
-	}
-	*d = Duration(total)
+	*d = Duration(n)
 	return nil
-}
-
-func badDuration(text string) error {
-	return fmt.Errorf("want a time span such as 500ms, 15m, 1h or 30d, got %q", text)
 }
 
 // String is the form that Set reads, without parts that are zero.

@@ -79,7 +79,7 @@ func TestLint(t *testing.T) {
 		`2:39: aggregate: by "run": want each grouping once, got it twice`,
 		`2:54: aggregate: window: window "1h/7m": want a size that is a multiple of the step`,
 		"2:65: aggregate: window 1h: want it once, got it twice",
-		`2:69: aggregate: window: window "1w": want a span such as 15m, 1h or 7d, got "1w"`,
+		`2:69: aggregate: window: window "1w": want a time span such as 500ms, 15m, 1h or 30d, got "1w"`,
 		"2:74: aggregate: every: want a number of records above 0, got -1",
 		"2:85: aggregate: missing: want skip or miss, got \"none\"",
 		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"`,

@@ -18,9 +18,6 @@ type Input struct {
 // Path is the file of that path. A named pipe is waited for without blocking.
 func Path(path string) Input { return Input{name: path} }
 
-// Stdin is standard input, named <stdin> in positions.
-func Stdin() Input { return Input{name: "<stdin>", reader: os.Stdin} }
-
 // Reader reads r, which is not closed, and calls it name in positions. If r is not an
 // *os.File, a Read that gives less than it was asked for is taken to mean that more
 // would block, and a Read that blocks sees neither the end of the context nor Drain.
