@@ -1,7 +1,8 @@
-"""The answers of `evalstream eval retrieval` and `evalstream eval fewshot` by Python's standard library.
+"""The answers of `evalstream eval retrieval`, `eval fewshot` and `eval judge` by Python's standard library.
 
     python3 baseline.py retrieval LOG GOLD OUT
     python3 baseline.py fewshot PREDICTIONS OUT
+    python3 baseline.py verdicts VERDICTS OUT
 
 What a careful person writes in a quarter of an hour: plain code, lists ordered by score descending, then id descending.
 OUT gets one result a line, in the fields that evalstream uses.
@@ -83,6 +84,51 @@ def fewshot(path):
             yield result(metric, {"seed": seed}, "all", num, den, n)
 
 
+PANEL = ("judge-a", "judge-b", "judge-c")
+
+
+def verdicts(path):
+    units = defaultdict(dict)
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            v = json.loads(line)
+            unit = v["mode"], v["dimension"], v["span_id"], v["triple_id"], v["prompt_version"]
+            units[unit][v["judge"]] = v["verdict"]
+    patterns = defaultdict(lambda: defaultdict(int))
+    for (mode, dimension, *_), votes in units.items():
+        patterns[mode, dimension][tuple(votes.get(judge) for judge in PANEL)] += 1
+    for (mode, dimension), counts in patterns.items():
+        n = ones = decided = 0
+        coincidences = defaultdict(float)  # of two values in one unit
+        for votes, units_with in counts.items():
+            n += units_with
+            if 2 * votes.count(1) > len(PANEL):
+                ones += units_with
+            if 2 * max(votes.count(0), votes.count(1)) > len(PANEL):
+                decided += units_with
+            values = [v for v in votes if v is not None]
+            for i, a in enumerate(values):
+                for j, b in enumerate(values):
+                    if i != j:
+                        coincidences[a, b] += units_with / (len(values) - 1)
+        by = {"mode": mode}
+        yield result(dimension, by, "all", ones, n, n)
+        yield result(dimension + "_judged", by, "all", ones, decided, n)
+        yield result(dimension + "_coverage", by, "all", decided, n, n)
+        alpha = result(dimension + "_alpha", by, "all", None, None, n)
+        yield alpha | {"value": nominal_alpha(coincidences)}
+
+
+def nominal_alpha(coincidences):
+    totals = defaultdict(float)
+    for (a, _), count in coincidences.items():
+        totals[a] += count
+    n = sum(totals.values())
+    observed = sum(count for (a, b), count in coincidences.items() if a != b)
+    expected = sum(totals[a] * totals[b] for a in totals for b in totals if a != b) / (n - 1)
+    return 1 - observed / expected if expected else None
+
+
 def instant(time):
     return time.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -94,7 +140,7 @@ def result(metric, by, window, num, den, n):
 
 
 def main():
-    workloads = {"retrieval": (retrieval, 2), "fewshot": (fewshot, 1)}
+    workloads = {"retrieval": (retrieval, 2), "fewshot": (fewshot, 1), "verdicts": (verdicts, 1)}
     compute, inputs = workloads.get(sys.argv[1] if len(sys.argv) > 1 else "", (None, 0))
     if compute is None or len(sys.argv) != inputs + 3:
         sys.exit(__doc__)

@@ -1,7 +1,8 @@
-// The answers of `evalstream eval retrieval` and `evalstream eval fewshot` by DuckDB, the yardstick of the benchmarks.
+// The answers of `evalstream eval retrieval`, `eval fewshot` and `eval judge` by DuckDB, the yardstick of the benchmarks.
 //
 //   node duckdb.mjs retrieval LOG GOLD OUT [--threads 2] [--many-gold]
 //   node duckdb.mjs fewshot PREDICTIONS OUT [--threads 2]
+//   node duckdb.mjs verdicts VERDICTS OUT [--threads 2]
 //
 // OUT gets one result a line, in the fields that evalstream uses. Lists are ordered by score descending, then id
 // descending. Without --many-gold each query has one relevant passage, which is what lets the SQL be as fast as it is.
@@ -92,10 +93,40 @@ function fewshot(path, out) {
   ) to ${quote(out)} (format json)`
 }
 
+// A unit's verdicts are 0, 1 or null, one of each judge of a panel of three, so its two counts say all; units with equal
+// counts are added up before anything is made of them. A lone judge may be heard: that unit is undecided.
+function verdicts(path, out) {
+  return `copy (
+    with units as (
+      select mode, dimension, count_if(verdict = 1) as ones, count_if(verdict = 0) as zeros
+      from read_ndjson(${quote(path)}, columns = {span_id: 'VARCHAR', triple_id: 'VARCHAR', mode: 'VARCHAR',
+        dimension: 'VARCHAR', prompt_version: 'VARCHAR', verdict: 'TINYINT'})
+      group by span_id, triple_id, mode, dimension, prompt_version),
+    patterns as (
+      select mode, dimension, ones, zeros, ones + zeros as heard, count(*)::bigint as units from units group by all),
+    cells as (
+      select mode, dimension, sum(units) as n,
+        sum(units) filter (ones >= 2) as ones,
+        sum(units) filter (ones >= 2 or zeros >= 2) as decided,
+        sum(units * ones) filter (heard >= 2) as all_ones,
+        sum(units * zeros) filter (heard >= 2) as all_zeros,
+        sum(units * 2 * ones * zeros / (heard - 1)) filter (heard >= 2) as apart
+      from patterns group by all)
+    select 'result' as kind, dimension || m.suffix as metric, map {'mode': mode} as "by", '"all"'::json as "window",
+      m.value, m.num, m.den, n, true as final
+    from cells, unnest([
+      {suffix: '', value: ones / n, num: ones, den: n},
+      {suffix: '_judged', value: ones / decided, num: ones, den: decided},
+      {suffix: '_coverage', value: decided / n, num: decided, den: n},
+      {suffix: '_alpha', value: 1 - (all_ones + all_zeros - 1) * apart / (2 * all_ones * all_zeros), num: null, den: null}
+    ]) as t(m)
+  ) to ${quote(out)} (format json)`
+}
+
 const [workload, ...paths] = positionals
-const sql = { retrieval, fewshot }[workload]
+const sql = { retrieval, fewshot, verdicts }[workload]
 if (!sql || paths.length !== sql.length) {
-  console.error('usage: duckdb.mjs retrieval LOG GOLD OUT | fewshot PREDICTIONS OUT  [--threads N] [--many-gold]')
+  console.error('usage: duckdb.mjs retrieval LOG GOLD OUT | fewshot PREDICTIONS OUT | verdicts VERDICTS OUT  [--threads N] [--many-gold]')
   process.exit(2)
 }
 const database = await DuckDBInstance.create(':memory:', { threads: flags.threads })

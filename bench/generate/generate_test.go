@@ -41,6 +41,11 @@ func TestBytesArePinned(t *testing.T) {
 		t.Fatalf("write: %v", err)
 	}
 	f("predictions", predictions.Bytes(), "0ed1f250e893e119")
+	var judged bytes.Buffer
+	if err := (verdicts{Lines: 2000, Seed: 1}).write(&judged); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	f("verdicts", judged.Bytes(), "4aba3abe8d050eb1")
 }
 
 func TestRetrievalShape(t *testing.T) {
@@ -184,6 +189,60 @@ func TestFewshotShape(t *testing.T) {
 	}
 }
 
+func TestVerdictsShape(t *testing.T) {
+	const lines = 45_000
+	var judged bytes.Buffer
+	if err := (verdicts{Lines: lines, Seed: 7}).write(&judged); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	size, missing, ones := judged.Len(), 0, 0
+	type unit struct {
+		Span      string `json:"span_id"`
+		Triple    string `json:"triple_id"`
+		Mode      string
+		Dimension string
+		Prompt    string `json:"prompt_version"`
+	}
+	units := map[unit]map[string]bool{}
+	for s := newScanner(&judged); s.Scan(); {
+		var v struct {
+			unit
+			Judge, Reason, Reasoning string
+			Verdict                  *int
+		}
+		if err := json.Unmarshal(s.Bytes(), &v); err != nil {
+			t.Fatalf("%v", err)
+		}
+		switch {
+		case v.Verdict == nil:
+			if missing++; v.Reason == "" || v.Reasoning != "" {
+				t.Fatalf("want a reason and no reasoning without a verdict, got %+v", v)
+			}
+		case *v.Verdict == 1:
+			ones++
+		}
+		if units[v.unit] == nil {
+			units[v.unit] = map[string]bool{}
+		}
+		if units[v.unit][v.Judge] {
+			t.Fatalf("a verdict stands twice: %+v", v)
+		}
+		units[v.unit][v.Judge] = true
+	}
+	if len(units) != lines/3 {
+		t.Errorf("want %d units, got %d", lines/3, len(units))
+	}
+	if mean := float64(size) / lines; mean < 580 || mean > 600 {
+		t.Errorf("want 580 to 600 bytes a line, got %v", mean)
+	}
+	if share := float64(missing) / lines; share < .017 || share > .023 {
+		t.Errorf("want 2 missing verdicts in 100, got %v", share)
+	}
+	if share := float64(ones) / lines; share < .6 || share > .9 {
+		t.Errorf("want most verdicts to be 1, got a share of %v", share)
+	}
+}
+
 func TestBadSettings(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
@@ -194,6 +253,7 @@ func TestBadSettings(t *testing.T) {
 	}
 	f("want 1 to 10000000 lines, got 10000001", "retrieval", "--n", "10000001")
 	f("want 1 line or more, got -1", "fewshot", "--n", "-1")
+	f("want 1 line or more, got -1", "verdicts", "--n", "-1")
 	f("want a share from 0 to 1, got 2", "retrieval", "--n", "1", "--second-gold", "2")
 	f(`got "ratings"`, "ratings")
 }

@@ -5,6 +5,7 @@
 //
 //	generate retrieval --n 447000 --out bench/data    retrieval.ndjson and gold.ndjson
 //	generate fewshot --n 1000000 --out bench/data     fewshot.ndjson
+//	generate verdicts --n 1000000 --out bench/data    verdicts.ndjson
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 	"path/filepath"
 )
 
-const usage = `usage: generate retrieval|fewshot [--n LINES] [--seed S] [--out DIR] [--second-gold SHARE]
+const usage = `usage: generate retrieval|fewshot|verdicts [--n LINES] [--seed S] [--out DIR] [--second-gold SHARE]
 `
 
 func main() {
@@ -32,7 +33,7 @@ func run(args []string) error {
 	}
 	workload := args[0]
 	flags := flag.NewFlagSet("generate "+workload, flag.ContinueOnError)
-	n := flags.Int("n", 0, "lines to write; 0 means 447,000 for retrieval and 1,000,000 for fewshot")
+	n := flags.Int("n", 0, "lines to write; 0 means 447,000 for retrieval and 1,000,000 for the others")
 	seed := flags.Uint64("seed", 1, "seed of the random numbers")
 	dir := flags.String("out", filepath.Join("bench", "data"), "directory to write to")
 	second := flags.Float64("second-gold", 0, "share of the queries that have two relevant passages, 0 to 1")
@@ -58,8 +59,14 @@ func run(args []string) error {
 			f.Lines = 1_000_000
 		}
 		return write(*dir, []string{"fewshot.ndjson"}, func(w []io.Writer) error { return f.write(w[0]) })
+	case "verdicts":
+		v := verdicts{Lines: *n, Seed: *seed}
+		if v.Lines == 0 {
+			v.Lines = 1_000_000
+		}
+		return write(*dir, []string{"verdicts.ndjson"}, func(w []io.Writer) error { return v.write(w[0]) })
 	default:
-		return fmt.Errorf("want the workload retrieval or fewshot, got %q\n%s", workload, usage)
+		return fmt.Errorf("want the workload retrieval, fewshot or verdicts, got %q\n%s", workload, usage)
 	}
 }
 

@@ -109,6 +109,10 @@ func TestCommands(t *testing.T) {
 	f("fewshot", "evalstream", 2, "taskset -c 2,3 bin/evalstream eval fewshot --by seed bench/data/fewshot.ndjson")
 	f("fewshot", "duckdb", 1, "taskset -c 2 node bench/duckdb.mjs fewshot bench/data/fewshot.ndjson"+
 		" bench/data/out/fewshot-duckdb-1.4.ndjson --threads 1")
+	f("verdicts", "evalstream", 1, "taskset -c 2 bin/evalstream eval judge --panel judge-a,judge-b,judge-c --by mode"+
+		" bench/data/verdicts.ndjson")
+	f("verdicts", "python", 1, "taskset -c 2 python3 bench/baseline.py verdicts bench/data/verdicts.ndjson"+
+		" bench/data/out/verdicts-python-1.4.ndjson")
 	f("retrieval", "wc", 1, "taskset -c 2 wc -l bench/data/second0.01/retrieval.ndjson")
 	f("retrieval", "duckdb", 2, "taskset -c 2,3 node bench/duckdb.mjs retrieval bench/data/second0.01/retrieval.ndjson"+
 		" bench/data/second0.01/gold.ndjson bench/data/second0.01/out/retrieval-duckdb-2.4.ndjson --threads 2 --many-gold")

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-func workloadNames() []string   { return []string{"retrieval", "fewshot"} }
+func workloadNames() []string   { return []string{"retrieval", "fewshot", "verdicts"} }
 func contestantNames() []string { return []string{"evalstream", "duckdb", "python", "wc"} }
 
 // workload is one job, and everybody who does it.
@@ -39,7 +39,7 @@ func (c contestant) answers(round int) string { return fmt.Sprintf("%s.%d.ndjson
 // newWorkload returns the named workload with the contestants that set asks for.
 func newWorkload(name string, set settings) workload {
 	w := workload{name: name, lines: 447_000, dir: filepath.Join("bench", "data")}
-	if name == "fewshot" {
+	if name != "retrieval" {
 		w.lines = 1_000_000
 	}
 	// Files of other sizes live apart: the plain directory always holds the data that figures are published for.
@@ -71,6 +71,10 @@ func newWorkload(name string, set settings) workload {
 		w.inputs = []string{file("fewshot.ndjson")}
 		w.aim, w.must = 0.40, 0.55
 		ours = []string{"eval", "fewshot", "--by", "seed", w.inputs[0]}
+	case "verdicts":
+		w.inputs = []string{file("verdicts.ndjson")}
+		w.aim, w.must = 0.75, 0.85
+		ours = []string{"eval", "judge", "--panel", "judge-a,judge-b,judge-c", "--by", "mode", w.inputs[0]}
 	}
 	evalstream := slices.Concat([]string{filepath.Join("bin", "evalstream")}, ours)
 	duckdb := func(threads int) []string {
