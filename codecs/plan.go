@@ -25,7 +25,8 @@ type Plan struct {
 	Slices []string
 	// Texts names fields that are carried like Slices, whatever their length.
 	Texts []string
-	// AllSlices carries every remaining scalar top-level field of at most 64 bytes.
+	// AllSlices carries every remaining scalar top-level field of at most 64 bytes, and
+	// the texts of a body that no stage reads (reasoning and warning of a verdict).
 	AllSlices bool
 	// NoTime says that no step needs the time: it is not read, and not checked.
 	NoTime bool

@@ -102,10 +102,10 @@ func (d *Decoder) readVerdict(rec *evalstream.Record) *evalstream.Fault {
 	if b.Reason, f = d.prose(verdictReason); f != nil {
 		return f
 	}
-	if b.Reasoning, f = d.prose(verdictReasoning); f != nil {
+	if b.Reasoning, f = d.remark(verdictReasoning); f != nil {
 		return f
 	}
-	if b.Warning, f = d.prose(verdictWarning); f != nil {
+	if b.Warning, f = d.remark(verdictWarning); f != nil {
 		return f
 	}
 	if b.Revision, f = d.revision(verdictRevision); f != nil {
@@ -163,6 +163,15 @@ func (d *Decoder) prose(f int) (string, *evalstream.Fault) {
 		return "", d.want(f, "string")
 	}
 	return d.textOf(v), nil
+}
+
+// remark is prose that no stage reads: its text is taken only if everything is carried.
+func (d *Decoder) remark(f int) (string, *evalstream.Fault) {
+	v := d.at(f)
+	if d.plan.AllSlices || d.null(v) || d.line[v.from] != '"' {
+		return d.prose(f)
+	}
+	return "", nil
 }
 
 // readReview reads what AppendRecord writes of a review. Reviews are few, so their
