@@ -140,8 +140,8 @@ func (j *judged) finish(out *evalstream.Out) {
 func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 	for i := u.versions; i != 0; {
 		v := j.versions.at(i - 1)
-		st, _ := j.gather(u, v, nil)
-		j.review(&evalstream.Record{}, u, v, st, true, out)
+		j.gather(u, v)
+		j.review(&evalstream.Record{}, u, v, j.standing(u, v), true, out)
 		i = v.next
 	}
 }

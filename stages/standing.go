@@ -11,15 +11,25 @@ import (
 	"evalstream/stages/metric"
 )
 
-// standing is what the verdicts of one unit come to. Units whose judges said the same
-// share one: it is not changed once it is made.
+// standing is what the verdicts of one unit come to. Units of one mode, dimension and
+// prompt version whose judges said the same share one: it is not changed once it is made.
 type standing struct {
-	key               string
+	key               standingKey
+	votes             []standingVote
+	score             evalstream.Score // without unit
 	ballots           metric.Ballots
-	straight, swapped []evalstream.CoderValue // the ballots as a score carries them
 	decided           metric.Vote
 	asks, asksAtEnd   asking
 	verdicts, reasons []evalstream.CoderValue // as a review carries them
+}
+
+type standingKey struct{ mode, dimension, version uint32 }
+
+// standingVote is what matters of a vote.
+type standingVote struct {
+	judge, reason uint32
+	vote          metric.Vote
+	swap          bool
 }
 
 // asking is why a person should see the unit, and a number for what the review says, 0
@@ -29,46 +39,55 @@ type asking struct {
 	hash uint64
 }
 
-// standings are those made so far: most units of a stream have one of a few.
-type standings struct {
-	recent [1 << recentBits]*standing
-	made   map[string]*standing
-}
+// standings are those made so far, by the hash of what they are made of. Most units of
+// a stream have one of a few; where they hardly repeat (many judges, free reasons) a new
+// one takes the place of an old one.
+type standings [1 << standingBits]*standing
 
-// maxStandings bounds their memory where they hardly repeat (many judges, free reasons).
-const maxStandings = 1 << 12
+const standingBits = 12
 
-// standing is what the picked votes, by judge and swap, come to in a dimension.
-func (j *judged) standing(dimension uint32) *standing {
-	j.key = binary.AppendUvarint(j.key[:0], uint64(dimension))
+// standing is what the picked votes of a unit, by judge and swap, come to.
+func (j *judged) standing(u *judgedUnit, v *judgedVersion) *standing {
+	const odd = 0x9e3779b97f4a7c15
+	key := standingKey{u.mode, u.dimension, v.name}
+	h := (uint64(key.mode)<<40 ^ uint64(key.dimension)<<20 ^ uint64(key.version)) * odd
 	for _, n := range j.picks {
-		code := byte(n.vote) << 1
+		h ^= h >> 32
+		h = (h ^ uint64(n.judge)<<32 ^ uint64(n.reason)<<8 ^ uint64(n.vote)<<1) * odd
 		if n.swap {
-			code |= 1
+			h = ^h
 		}
-		j.key = append(binary.AppendUvarint(j.key, uint64(n.judge)), code)
-		j.key = binary.AppendUvarint(j.key, uint64(n.reason))
 	}
-	recent := &j.standings.recent[place(j.key)]
-	if st := *recent; st != nil && st.key == string(j.key) {
+	at := &j.standings[h>>(64-standingBits)]
+	if st := *at; st != nil && st.key == key && st.of(j.picks) {
 		return st
 	}
-	st := j.standings.made[string(j.key)]
-	if st == nil {
-		if j.standings.made == nil || len(j.standings.made) >= maxStandings {
-			j.standings.made = make(map[string]*standing)
-		}
-		st = j.newStanding(dimension)
-		j.standings.made[st.key] = st
-	}
-	*recent = st
-	return st
+	*at = j.newStanding(key)
+	return *at
 }
 
-func (j *judged) newStanding(dimension uint32) *standing {
-	st := &standing{key: string(j.key), ballots: metric.Ballots{Dimension: j.names.of(dimension)}}
+// of says whether the standing is made of these votes.
+func (st *standing) of(picks []*vote) bool {
+	if len(st.votes) != len(picks) {
+		return false
+	}
+	for i, n := range picks {
+		if st.votes[i] != (standingVote{n.judge, n.reason, n.vote, n.swap}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judged) newStanding(key standingKey) *standing {
+	st := &standing{key: key, ballots: metric.Ballots{Dimension: j.names.of(key.dimension)}}
+	st.score = evalstream.Score{Run: j.names.of(key.mode), Dimension: st.ballots.Dimension, Settings: j.settings}
+	if key.version != anyVersion {
+		st.score.Slices = j.prompts[key.version]
+	}
 	var reasons []uint32 // of the ballots' straight votes
 	for _, n := range j.picks {
+		st.votes = append(st.votes, standingVote{n.judge, n.reason, n.vote, n.swap})
 		name, bs := j.names.of(n.judge), st.ballots.Ballots
 		value := evalstream.CoderValue{Coder: name, Value: n.vote.Literal()}
 		if len(bs) == 0 || bs[len(bs)-1].Judge != name {
@@ -77,10 +96,10 @@ func (j *judged) newStanding(dimension uint32) *standing {
 		}
 		if b := &bs[len(bs)-1]; n.swap {
 			b.Swapped = n.vote
-			st.swapped = append(st.swapped, value)
+			st.score.Swapped = append(st.score.Swapped, value)
 		} else {
 			b.Straight = n.vote
-			st.straight = append(st.straight, value)
+			st.score.Ratings = append(st.score.Ratings, value)
 			reasons[len(bs)-1] = n.reason
 			if reason := j.names.of(n.reason); reason != "" && n.vote == metric.MissingVote {
 				st.reasons = append(st.reasons, evalstream.CoderValue{Coder: name, Value: string(evalstream.AppendString(nil, reason))})
@@ -88,7 +107,7 @@ func (j *judged) newStanding(dimension uint32) *standing {
 		}
 		st.ballots.Ballots = bs
 	}
-	st.verdicts = slices.Clone(st.straight)
+	st.verdicts = slices.Clone(st.score.Ratings)
 	for _, judge := range j.panel {
 		byJudge := func(c evalstream.CoderValue, name string) int { return cmp.Compare(c.Coder, name) }
 		if i, ok := slices.BinarySearchFunc(st.verdicts, judge, byJudge); !ok {

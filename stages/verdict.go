@@ -222,17 +222,11 @@ func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
 	return judgedVersion{name: name, unit: j.arena.keep(asString(j.key))}
 }
 
-// score is an empty score of a unit.
-func (j *judged) score(u *judgedUnit, v *judgedVersion) *evalstream.Score {
-	s := j.scores.one()
-	s.Unit, s.Run, s.Dimension, s.Settings = j.arena.string(v.unit), j.names.of(u.mode), j.names.of(u.dimension), j.settings
-	return s
-}
-
 // retract takes back the unit without prompt version: its verdicts now count in the
 // versions that others name.
 func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.score(u, v)
+	s := j.scores.one()
+	s.Unit, s.Run, s.Dimension, s.Settings = j.arena.string(v.unit), j.names.of(u.mode), j.names.of(u.dimension), j.settings
 	s.Status = evalstream.Retracted
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	if v.reviewed != 0 {
@@ -244,21 +238,22 @@ func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion
 
 // say emits the score of one version, and its review if it has one or had one.
 func (j *judged) say(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.score(u, v)
-	if v.name != anyVersion {
-		s.Slices = j.prompts[v.name]
+	at, sliced := j.gather(u, v)
+	st := j.standing(u, v)
+	s := j.scores.copy(&st.score)
+	s.Unit, s.Like = j.arena.string(v.unit), &st.score
+	if sliced {
+		s.Like = nil
+		j.slice(s)
 	}
-	st, at := j.gather(u, v, s)
-	s.Ratings, s.Swapped = st.straight, st.swapped
 	out.Emit(evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq})
 	j.review(rec, u, v, st, false, out)
 }
 
-// gather collects the verdicts that are answers to one version and, where s is not nil,
-// their slice fields: each comes from the first verdict, by judge and swap, that has it.
-// It returns what the verdicts come to, and their least time.
-func (j *judged) gather(u *judgedUnit, v *judgedVersion, s *evalstream.Score) (*standing, evalstream.Time) {
-	at := evalstream.NoTime
+// gather picks the votes that are answers to one version. It returns their least time,
+// and whether any has slice fields.
+func (j *judged) gather(u *judgedUnit, v *judgedVersion) (at evalstream.Time, sliced bool) {
+	at = evalstream.NoTime
 	j.picks = j.picks[:0]
 	for i := u.votes; i != 0; {
 		first := j.votes.at(i - 1)
@@ -280,16 +275,21 @@ func (j *judged) gather(u *judgedUnit, v *judgedVersion, s *evalstream.Score) (*
 		if at == evalstream.NoTime || pick.time != evalstream.NoTime && pick.time < at {
 			at = pick.time
 		}
-		if s == nil {
-			continue
-		}
+		sliced = sliced || pick.slices != 0
+	}
+	return at, sliced
+}
+
+// slice sets the fields of the picked votes: each comes from the first verdict, by judge
+// and swap, that has it.
+func (j *judged) slice(s *evalstream.Score) {
+	for _, pick := range j.picks {
 		for _, sl := range j.slicesOf(pick) {
 			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
 				s.Slices = append(slices.Clip(s.Slices), sl)
 			}
 		}
 	}
-	return j.standing(u.dimension), at
 }
 
 // review says whether a person should see the unit. Until the end, a judge who was not
