@@ -136,8 +136,12 @@ func (j *judged) unit(b *evalstream.Verdict, hash [2]uint64) *judgedUnit {
 			return j.units.at(at - 1)
 		}
 	}
+	var before judgedUnit // the one that came before has the same span, mostly
+	if n := j.units.len(); n > 0 {
+		before = *j.units.at(uint32(n - 1))
+	}
 	j.units.push(judgedUnit{
-		hash: hash, span: j.arena.keep(b.SpanID), triple: j.arena.keep(b.TripleID),
+		hash: hash, span: j.arena.again(before.span, b.SpanID), triple: j.arena.again(before.triple, b.TripleID),
 		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
 	})
 	j.last = uint32(j.units.len())
@@ -299,6 +303,7 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	if end {
 		asks = st.asksAtEnd
 	}
+	v.settled = asks == st.asksAtEnd
 	if asks.hash == v.reviewed {
 		return
 	}
