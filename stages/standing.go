@@ -40,11 +40,14 @@ type asking struct {
 }
 
 // standings are those made so far, by the hash of what they are made of. Most units of
-// a stream have one of a few; where they hardly repeat (many judges, free reasons) a new
-// one takes the place of an old one.
-type standings [1 << standingBits]*standing
+// a stream have one of a few, so the last one of each of a few places comes first.
+type standings struct {
+	recent [1 << recentBits]*standing
+	made   map[uint64]*standing
+}
 
-const standingBits = 12
+// maxStandings bounds their memory where they hardly repeat (many judges, free reasons).
+const maxStandings = 1 << 12
 
 // standing is what the picked votes of a unit, by judge and swap, come to.
 func (j *judged) standing(u *judgedUnit, v *judgedVersion) *standing {
@@ -58,17 +61,25 @@ func (j *judged) standing(u *judgedUnit, v *judgedVersion) *standing {
 			h = ^h
 		}
 	}
-	at := &j.standings[h>>(64-standingBits)]
-	if st := *at; st != nil && st.key == key && st.of(j.picks) {
-		return st
+	recent := &j.standings.recent[h>>(64-recentBits)]
+	if (*recent).is(key, j.picks) {
+		return *recent
 	}
-	*at = j.newStanding(key)
-	return *at
+	st := j.standings.made[h]
+	if !st.is(key, j.picks) {
+		if j.standings.made == nil || len(j.standings.made) >= maxStandings {
+			j.standings.made = make(map[uint64]*standing)
+		}
+		st = j.newStanding(key)
+		j.standings.made[h] = st
+	}
+	*recent = st
+	return st
 }
 
-// of says whether the standing is made of these votes.
-func (st *standing) of(picks []*vote) bool {
-	if len(st.votes) != len(picks) {
+// is says whether the standing, nil if there is none, is made of these votes.
+func (st *standing) is(key standingKey, picks []*vote) bool {
+	if st == nil || st.key != key || len(st.votes) != len(picks) {
 		return false
 	}
 	for i, n := range picks {
