@@ -2,7 +2,6 @@ package stages
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -96,14 +95,14 @@ func (j *judged) newStanding(key standingKey) *standing {
 	if key.version != anyVersion {
 		st.score.Slices = j.prompts[key.version]
 	}
-	var reasons []uint32 // of the ballots' straight votes
+	var reasons []string // of the ballots' straight votes
 	for _, n := range j.picks {
 		st.votes = append(st.votes, standingVote{n.judge, n.reason, n.vote, n.swap})
 		name, bs := j.names.of(n.judge), st.ballots.Ballots
 		value := evalstream.CoderValue{Coder: name, Value: n.vote.Literal()}
 		if len(bs) == 0 || bs[len(bs)-1].Judge != name {
 			bs = append(bs, metric.Ballot{Judge: name})
-			reasons = append(reasons, 0)
+			reasons = append(reasons, "")
 		}
 		if b := &bs[len(bs)-1]; n.swap {
 			b.Swapped = n.vote
@@ -111,7 +110,7 @@ func (j *judged) newStanding(key standingKey) *standing {
 		} else {
 			b.Straight = n.vote
 			st.score.Ratings = append(st.score.Ratings, value)
-			reasons[len(bs)-1] = n.reason
+			reasons[len(bs)-1] = j.names.of(n.reason)
 			if reason := j.names.of(n.reason); reason != "" && n.vote == metric.MissingVote {
 				st.reasons = append(st.reasons, evalstream.CoderValue{Coder: name, Value: string(evalstream.AppendString(nil, reason))})
 			}
@@ -140,12 +139,12 @@ func (j *judged) newStanding(key standingKey) *standing {
 	return st
 }
 
-func reviewHash(why evalstream.Why, ballots []metric.Ballot, reasons []uint32) uint64 {
+func reviewHash(why evalstream.Why, ballots []metric.Ballot, reasons []string) uint64 {
 	key := []byte{byte(why)}
 	for i := range ballots {
 		if b := &ballots[i]; b.Straight != metric.NoVote {
 			key = append(append(key, b.Judge...), 0, byte(b.Straight))
-			key = binary.AppendUvarint(key, uint64(reasons[i]))
+			key = append(append(key, reasons[i]...), 0)
 		}
 	}
 	return xxh3.Hash(key) | 1
