@@ -119,7 +119,8 @@ type Score struct {
 	Revision  int64
 	Settings  *Settings
 	// Like is a score that equals this one but for its unit and revision, and never
-	// changes: who has seen it once need not look again. nil if none is known.
+	// changes: who has seen it once need not look again. nil if none is known; a copy
+	// in which anything else is changed must have nil.
 	Like *Score
 }
 

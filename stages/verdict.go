@@ -20,7 +20,7 @@ const judgingSettings = "verdicts by judge"
 // unit, unless the same judge has one of that version; where no verdict names a
 // version, there is one unit without. A slot is a (judge, prompt version, swap).
 //
-// It costs about 150 bytes and its ids twice a unit, and 40 bytes a verdict.
+// It costs about 150 bytes and its ids a unit, and 40 bytes a verdict.
 type judged struct {
 	panel    metric.Panel
 	conflict Conflict
