@@ -118,6 +118,10 @@ type Score struct {
 	Slices    []Slice
 	Revision  int64
 	Settings  *Settings
+	// Like is a score that equals this one but for its unit and revision, and never
+	// changes: who has seen it once need not look again. nil if none is known; a copy
+	// in which anything else is changed must have nil.
+	Like *Score
 }
 
 // Settings is what defines a score's meaning: two scores whose digests differ

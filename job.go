@@ -20,8 +20,10 @@ type Job struct {
 	Sink     Sink
 	Rejects  Sink // nil: rejects are counted only
 	// Workers is how many blocks are in work at once, and so bounds memory: a worker
-	// holds one block and what its stages made of it. 0 is GOMAXPROCS, or, so that a
-	// live pipe of single lines has them too, the calls that a Remote may have in flight.
+	// holds one block and what its stages made of it. 0 is GOMAXPROCS, and one more if
+	// that is not 1: somebody can go on while another waits for the turn of its block. It
+	// is not less than the calls that a Remote may have in flight, so that a live pipe of
+	// single lines has them too.
 	Workers int
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
@@ -168,7 +170,9 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	}
 	n := j.Workers
 	if n <= 0 {
-		n = runtime.GOMAXPROCS(0)
+		if n = runtime.GOMAXPROCS(0); n > 1 {
+			n++
+		}
 		for _, rm := range r.remotes {
 			n = max(n, rm.limits.InFlight)
 		}

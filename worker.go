@@ -3,6 +3,7 @@ package evalstream
 import (
 	"bytes"
 	"context"
+	"runtime"
 )
 
 // worker owns one instance of each stateless stage and one block.
@@ -67,6 +68,9 @@ func (w *worker) work(ctx context.Context) error {
 		if err := w.r.done(ctx); err != nil {
 			return err
 		}
+		// The worker that waits for this turn goes on here at once; else it would wait for
+		// a processor while this one reads on, and nobody would use the lane.
+		runtime.Gosched()
 	}
 }
 

@@ -70,7 +70,6 @@ func scaleOf(dimension string) string {
 
 func (d *Decoder) readVerdict(rec *evalstream.Record) *evalstream.Fault {
 	b := d.verdicts.one()
-	*b = evalstream.Verdict{}
 	var f *evalstream.Fault
 	if b.SpanID, f = d.id(verdictSpan); f != nil {
 		return f

@@ -394,11 +394,18 @@ type digester struct {
 	literals               []string
 	ballots                metric.Ballots
 	settings               *evalstream.Settings
+	likes                  map[*evalstream.Score]likeness
 	// What was not observed is counted by the stage, or here if a store wants to know
 	// it block by block.
 	apart                    bool
 	refused, others, reviews int64
 }
+
+// likeness is what an observation has of a score that many are like.
+type likeness struct{ run, group, pattern uint32 }
+
+// maxLikes bounds their memory where they hardly repeat.
+const maxLikes = 1 << 13
 
 // Digester makes a worker's half; it shares the stage's dictionaries.
 func (a *aggregate) Digester() evalstream.Digester {
@@ -457,6 +464,10 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 		h := xxh3.HashString128(s.Unit)
 		o.Unit = [2]uint64{h.Lo, h.Hi | 1} // never zero
 	}
+	if l, ok := d.likes[s.Like]; ok && s.Like != nil {
+		o.Run, o.Group, o.Pattern = l.run, l.group, l.pattern
+		return o, nil
+	}
 	d.key = append(d.key[:0], s.Run...)
 	o.Run = d.runs.id(d.key, nil)
 	if s.Status == evalstream.Scored {
@@ -471,6 +482,12 @@ func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstrea
 		d.key = appendField(d.key, s, name)
 	}
 	o.Group = d.groups.id(d.key, d.a.newTuple)
+	if s.Like != nil {
+		if d.likes == nil || len(d.likes) >= maxLikes {
+			d.likes = make(map[*evalstream.Score]likeness)
+		}
+		d.likes[s.Like] = likeness{o.Run, o.Group, o.Pattern}
+	}
 	return o, nil
 }
 

@@ -77,7 +77,7 @@ func (j *judged) decode(key, val []byte) (*judgedUnit, error) {
 	if err := k.end(); err != nil {
 		return nil, fmt.Errorf("verdicts %q: %w", key, err)
 	}
-	u := j.make(&ids)
+	u := j.make(&ids, j.hash(&ids))
 	return u, j.fill(u, val)
 }
 

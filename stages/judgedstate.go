@@ -30,6 +30,7 @@ type judgedVersion struct {
 	reviewed uint64 // hash of the review that stands, 0 if none does
 	name     uint32
 	next     uint32 // version + 1
+	settled  bool   // the end of the input will not ask for another review
 }
 
 // vote is one slot.
@@ -146,8 +147,10 @@ func (j *judged) finish(out *evalstream.Out) error {
 func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 	for i := u.versions; i != 0; {
 		v := j.versions.at(i - 1)
-		j.gather(u, v, nil)
-		j.review(&evalstream.Record{}, u, v, true, out)
+		if !v.settled {
+			j.gather(u, v)
+			j.review(&evalstream.Record{}, u, v, j.standing(u, v), true, out)
+		}
 		i = v.next
 	}
 }
@@ -155,8 +158,8 @@ func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 // tallied is the verdicts that were received and where they are.
 func (j *judged) tallied() evalstream.Tally {
 	t := j.tally
-	for n := range uint32(j.units.len()) {
-		t = j.held(t, j.units.at(n))
+	for i := range uint32(j.votes.len()) {
+		t = held(t, j.votes.at(i))
 	}
 	// What the shelf cannot give is missing, which shows: the tally does not add up then.
 	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { t = j.held(t, u) })
@@ -164,15 +167,18 @@ func (j *judged) tallied() evalstream.Tally {
 }
 
 func (j *judgedState) held(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
-	for i := u.votes; i != 0; {
-		n := j.votes.at(i - 1)
-		t.Held++
-		if n.vote.Cast() {
-			t.Of[evalstream.Scored]++
-		} else {
-			t.Of[evalstream.Unjudged]++
-		}
-		i = n.next
+	for i := u.votes; i != 0; i = j.votes.at(i - 1).next {
+		t = held(t, j.votes.at(i-1))
+	}
+	return t
+}
+
+func held(t evalstream.Tally, n *vote) evalstream.Tally {
+	t.Held++
+	if n.vote.Cast() {
+		t.Of[evalstream.Scored]++
+	} else {
+		t.Of[evalstream.Unjudged]++
 	}
 	return t
 }

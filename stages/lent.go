@@ -10,8 +10,9 @@ func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b
 
 // names numbers strings that repeat, from 1 on; 0 is "".
 type names struct {
-	ids  map[string]uint32
-	list []string
+	ids    map[string]uint32
+	list   []string
+	recent [1 << recentBits]uint32 // numbers by place: most strings are one of a few
 }
 
 // anyVersion is the number of no prompt version: an answer to every version.
@@ -21,7 +22,12 @@ func (n *names) id(s string) uint32 {
 	if s == "" {
 		return 0
 	}
+	recent := &n.recent[place(unsafe.Slice(unsafe.StringData(s), len(s)))]
+	if id := *recent; id != 0 && n.list[id-1] == s {
+		return id
+	}
 	if id, ok := n.ids[s]; ok {
+		*recent = id
 		return id
 	}
 	if n.ids == nil {
@@ -30,7 +36,7 @@ func (n *names) id(s string) uint32 {
 	s = strings.Clone(s)
 	n.list = append(n.list, s)
 	id := uint32(len(n.list))
-	n.ids[s] = id
+	n.ids[s], *recent = id, id
 	return id
 }
 
@@ -58,6 +64,13 @@ func (l *lent[T]) reset() {
 
 // take is n zero values.
 func (l *lent[T]) take(n int) []T {
+	v := l.room(n)
+	clear(v)
+	return v
+}
+
+// room is take, but the values are whatever they were.
+func (l *lent[T]) room(n int) []T {
 	for ; ; l.page++ {
 		if l.page == len(l.pages) {
 			l.pages = append(l.pages, make([]T, 0, max(n, lentPage)))
@@ -66,10 +79,15 @@ func (l *lent[T]) take(n int) []T {
 		if from := len(p); from+n <= cap(p) {
 			p = p[:from+n]
 			l.pages[l.page] = p
-			clear(p[from:])
 			return p[from:len(p):len(p)]
 		}
 	}
 }
 
 func (l *lent[T]) one() *T { return &l.take(1)[0] }
+
+func (l *lent[T]) copy(v *T) *T {
+	p := &l.room(1)[0]
+	*p = *v
+	return p
+}

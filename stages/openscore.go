@@ -153,7 +153,7 @@ type openRating struct {
 
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
-	o.judges.begin()
+	o.judges.begin(in)
 	for i := range in {
 		rec := &in[i]
 		if limit, due := o.horizon.see(rec.Time); due {
@@ -176,7 +176,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 			kind, f = ofRatings, o.rating(rec, b, out)
 		case *evalstream.Verdict:
 			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
-				f = o.judges.verdict(rec, b, out)
+				f = o.judges.verdict(rec, b, o.judges.hashes[i], out)
 			}
 		default:
 			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
@@ -504,7 +504,7 @@ func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) ev
 // Advance says at the end of the input that a prediction which still waits for gold is
 // unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
-	o.judges.begin()
+	o.judges.begin(nil)
 	if watermark != evalstream.EndOfTime {
 		return nil
 	}

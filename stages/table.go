@@ -43,6 +43,14 @@ func (a *arena) keep(s string) text {
 	return text{at, n}
 }
 
+// again is keep, unless the text is there already as t.
+func (a *arena) again(t text, s string) text {
+	if a.string(t) == s {
+		return t
+	}
+	return a.keep(s)
+}
+
 // string is the text, without a copy.
 func (a *arena) string(t text) string {
 	if t.n == 0 {

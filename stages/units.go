@@ -48,8 +48,12 @@ func (u *units) fetch(obs []evalstream.Observation) (touched uint64) {
 		touched += uint64(u.index[obs[i].Unit[0]&mask])
 	}
 	for i := range obs {
-		if n := u.index[obs[i].Unit[0]&mask]; n != 0 {
-			touched += u.rows.at(n - 1).hash[0]
+		for at := obs[i].Unit[0] & mask; u.index[at] != 0; at = (at + 1) & mask {
+			first := u.rows.at(u.index[at] - 1).hash[0]
+			touched += first
+			if first == obs[i].Unit[0] {
+				break
+			}
 		}
 	}
 	return touched

@@ -20,7 +20,7 @@ const judgingSettings = "verdicts by judge"
 // unit, unless the same judge has one of that version; where no verdict names a
 // version, there is one unit without. A slot is a (judge, prompt version, swap).
 //
-// It costs about 150 bytes and its ids twice a unit, and 40 bytes a verdict.
+// It costs about 150 bytes and its ids a unit, and 40 bytes a verdict.
 type judged struct {
 	panel    metric.Panel
 	conflict Conflict
@@ -33,29 +33,55 @@ type judged struct {
 	last   uint32 // unit + 1 of the last verdict: those of one unit often come together
 	prompt uint32 // version of the last verdict
 
-	scores  lent[evalstream.Score]
-	reviews lent[evalstream.Review]
-	values  lent[evalstream.CoderValue]
-	ballots metric.Ballots
-	reasons []uint32 // of the ballots' straight votes
-	key     []byte
-	kept    *judgedKept // nil without a store
+	scores    lent[evalstream.Score]
+	reviews   lent[evalstream.Review]
+	standings standings
+	picks     []*vote
+	hashes    [][2]uint64 // of the units of the verdicts in hand
+	touched   uint64      // keeps fetching from being optimized away
+	key       []byte
+	kept      *judgedKept // nil without a store
 }
 
-// begin ends the life of what the last call emitted.
-func (j *judged) begin() {
+// begin ends the life of what the last call emitted, and brings near what will be
+// looked at for these records: side by side, not one after the other.
+func (j *judged) begin(in []evalstream.Record) {
 	j.scores.reset()
 	j.reviews.reset()
-	j.values.reset()
+	j.hashes = j.hashes[:0]
+	for i := range in {
+		var hash [2]uint64
+		if b, ok := in[i].Body.(*evalstream.Verdict); ok {
+			hash = j.hash(b)
+		}
+		j.hashes = append(j.hashes, hash)
+	}
+	if len(j.index) == 0 {
+		return
+	}
+	mask := uint32(len(j.index) - 1)
+	for i := range j.hashes {
+		j.touched += j.index[uint32(j.hashes[i][0])&mask]
+	}
 }
 
-// verdict puts a verdict into its slot and says what became of its unit.
-func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *evalstream.Out) *evalstream.Fault {
+func (j *judged) hash(b *evalstream.Verdict) [2]uint64 {
+	j.key = j.key[:0]
+	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
+		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
+	}
+	h := xxh3.Hash128(j.key)
+	return [2]uint64{h.Lo, h.Hi}
+}
+
+// verdict puts a verdict into its slot and says what became of its unit, which is found
+// by hash.
+func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]uint64, out *evalstream.Out) *evalstream.Fault {
 	value, ok := metric.ParseVote(b.Value)
 	if !ok {
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/verdict", Reason: "want 0, 1, good, partial, poor or null, got " + b.Value}
 	}
-	u := j.unit(b)
+	u := j.unit(b, hash)
 	n := vote{
 		judge: j.names.id(b.Judge), version: j.versionOf(b.PromptVersion), vote: value, swap: b.Swap,
 		revision: b.Revision, time: rec.Time,
@@ -93,9 +119,9 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, out *eva
 }
 
 // unit is the state of a verdict's unit, made empty if it is new. It is about to change.
-func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
+func (j *judged) unit(b *evalstream.Verdict, hash [2]uint64) *judgedUnit {
 	n := j.units.len()
-	u := j.make(b)
+	u := j.make(b, hash)
 	if j.kept != nil {
 		if j.units.len() > n {
 			j.fetch(u)
@@ -105,20 +131,13 @@ func (j *judged) unit(b *evalstream.Verdict) *judgedUnit {
 	return u
 }
 
-// make finds the unit of a verdict, or makes it.
-func (j *judged) make(b *evalstream.Verdict) *judgedUnit {
+// make finds the unit of a verdict by its hash, or makes it.
+func (j *judged) make(b *evalstream.Verdict, hash [2]uint64) *judgedUnit {
 	if j.last != 0 {
-		u := j.units.at(j.last - 1)
-		if j.arena.string(u.triple) == b.TripleID && j.arena.string(u.span) == b.SpanID && j.names.of(u.dimension) == b.Dimension && j.names.of(u.mode) == b.Mode {
+		if u := j.units.at(j.last - 1); u.hash == hash {
 			return u
 		}
 	}
-	j.key = j.key[:0]
-	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
-		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
-	}
-	h := xxh3.Hash128(j.key)
-	hash := [2]uint64{h.Lo, h.Hi}
 	if 4*(j.units.len()+1) > 3*len(j.index) {
 		j.grow()
 	}
@@ -131,8 +150,12 @@ func (j *judged) make(b *evalstream.Verdict) *judgedUnit {
 			return j.units.at(at - 1)
 		}
 	}
+	var before judgedUnit // the one that came before has the same span, mostly
+	if n := j.units.len(); n > 0 {
+		before = *j.units.at(uint32(n - 1))
+	}
 	j.units.push(judgedUnit{
-		hash: hash, span: j.arena.keep(b.SpanID), triple: j.arena.keep(b.TripleID),
+		hash: hash, span: j.arena.again(before.span, b.SpanID), triple: j.arena.again(before.triple, b.TripleID),
 		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
 	})
 	if j.kept != nil {
@@ -220,17 +243,11 @@ func (j *judged) version(u *judgedUnit, name uint32) judgedVersion {
 	return judgedVersion{name: name, unit: j.arena.keep(asString(j.key))}
 }
 
-// score is an empty score of a unit.
-func (j *judged) score(u *judgedUnit, v *judgedVersion) *evalstream.Score {
-	s := j.scores.one()
-	s.Unit, s.Run, s.Dimension, s.Settings = j.arena.string(v.unit), j.names.of(u.mode), j.names.of(u.dimension), j.settings
-	return s
-}
-
 // retract takes back the unit without prompt version: its verdicts now count in the
 // versions that others name.
 func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.score(u, v)
+	s := j.scores.one()
+	s.Unit, s.Run, s.Dimension, s.Settings = j.arena.string(v.unit), j.names.of(u.mode), j.names.of(u.dimension), j.settings
 	s.Status = evalstream.Retracted
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 	if v.reviewed != 0 {
@@ -242,22 +259,23 @@ func (j *judged) retract(rec *evalstream.Record, u *judgedUnit, v *judgedVersion
 
 // say emits the score of one version, and its review if it has one or had one.
 func (j *judged) say(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, out *evalstream.Out) {
-	s := j.score(u, v)
-	if v.name != anyVersion {
-		s.Slices = j.prompts[v.name]
+	at, sliced := j.gather(u, v)
+	st := j.standing(u, v)
+	s := j.scores.copy(&st.score)
+	s.Unit, s.Like = j.arena.string(v.unit), &st.score
+	if sliced {
+		s.Like = nil
+		j.slice(s)
 	}
-	at := j.gather(u, v, s)
-	s.Ratings, s.Swapped = j.lists()
 	out.Emit(evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq})
-	j.review(rec, u, v, false, out)
+	j.review(rec, u, v, st, false, out)
 }
 
-// gather collects the verdicts that are answers to one version as ballots and, where s
-// is not nil, their slice fields: each comes from the first verdict, by judge and swap,
-// that has it. It returns the least time.
-func (j *judged) gather(u *judgedUnit, v *judgedVersion, s *evalstream.Score) evalstream.Time {
-	at := evalstream.NoTime
-	j.ballots.Dimension, j.ballots.Ballots, j.reasons = j.names.of(u.dimension), j.ballots.Ballots[:0], j.reasons[:0]
+// gather picks the votes that are answers to one version. It returns their least time,
+// and whether any has slice fields.
+func (j *judged) gather(u *judgedUnit, v *judgedVersion) (at evalstream.Time, sliced bool) {
+	at = evalstream.NoTime
+	j.picks = j.picks[:0]
 	for i := u.votes; i != 0; {
 		first := j.votes.at(i - 1)
 		var pick *vote // of the votes of one judge and order, the one of the version
@@ -274,128 +292,44 @@ func (j *judged) gather(u *judgedUnit, v *judgedVersion, s *evalstream.Score) ev
 		if pick == nil {
 			continue
 		}
-		j.add(pick)
+		j.picks = append(j.picks, pick)
 		if at == evalstream.NoTime || pick.time != evalstream.NoTime && pick.time < at {
 			at = pick.time
 		}
-		if s == nil {
-			continue
-		}
+		sliced = sliced || pick.slices != 0
+	}
+	return at, sliced
+}
+
+// slice sets the fields of the picked votes: each comes from the first verdict, by judge
+// and swap, that has it.
+func (j *judged) slice(s *evalstream.Score) {
+	for _, pick := range j.picks {
 		for _, sl := range j.slicesOf(pick) {
 			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
 				s.Slices = append(slices.Clip(s.Slices), sl)
 			}
 		}
 	}
-	return at
 }
 
-// add puts a vote on its judge's ballot.
-func (j *judged) add(n *vote) {
-	name := j.names.of(n.judge)
-	bs := j.ballots.Ballots
-	if len(bs) == 0 || bs[len(bs)-1].Judge != name {
-		bs = append(bs, metric.Ballot{Judge: name})
-		j.reasons = append(j.reasons, 0)
+// review says whether a person should see the unit. Until the end, a judge who was not
+// heard may still come, and does not ask for one.
+func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, st *standing, end bool, out *evalstream.Out) {
+	asks := st.asks
+	if end {
+		asks = st.asksAtEnd
 	}
-	if b := &bs[len(bs)-1]; n.swap {
-		b.Swapped = n.vote
-	} else {
-		b.Straight = n.vote
-		j.reasons[len(bs)-1] = n.reason
-	}
-	j.ballots.Ballots = bs
-}
-
-// lists is the ballots as a score carries them.
-func (j *judged) lists() (straight, swapped []evalstream.CoderValue) {
-	n, m := 0, 0
-	for i := range j.ballots.Ballots {
-		if j.ballots.Ballots[i].Straight != metric.NoVote {
-			n++
-		}
-		if j.ballots.Ballots[i].Swapped != metric.NoVote {
-			m++
-		}
-	}
-	if n > 0 {
-		straight = j.values.take(n)[:0]
-	}
-	if m > 0 {
-		swapped = j.values.take(m)[:0]
-	}
-	for i := range j.ballots.Ballots {
-		b := &j.ballots.Ballots[i]
-		if b.Straight != metric.NoVote {
-			straight = append(straight, evalstream.CoderValue{Coder: b.Judge, Value: b.Straight.Literal()})
-		}
-		if b.Swapped != metric.NoVote {
-			swapped = append(swapped, evalstream.CoderValue{Coder: b.Judge, Value: b.Swapped.Literal()})
-		}
-	}
-	return straight, swapped
-}
-
-// review says whether a person should see the unit whose ballots were gathered last.
-// Until the end, a judge who was not heard may still come, and does not ask for one.
-func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, end bool, out *evalstream.Out) {
-	d := j.panel.Decide(&j.ballots)
-	why := evalstream.Settled
-	switch {
-	case d.Differ:
-		why = evalstream.Split
-	case d.Missing > 0 && (end || j.silent()):
-		why = evalstream.Missing
-	}
-	said := j.hash(why)
-	if said == v.reviewed {
+	v.settled = asks == st.asksAtEnd
+	if asks.hash == v.reviewed {
 		return
 	}
-	v.reviewed = said
+	v.reviewed = asks.hash
 	r := j.reviews.one()
 	*r = evalstream.Review{
-		Unit: j.arena.string(v.unit), Dimension: j.ballots.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
-		Why: why, Decision: d.Vote.Literal(), Withdrawn: why == evalstream.Settled,
-		Verdicts: j.values.take(len(j.ballots.Ballots) + len(j.panel))[:0],
-	}
-	for i := range j.ballots.Ballots {
-		b := &j.ballots.Ballots[i]
-		if b.Straight == metric.NoVote {
-			continue
-		}
-		r.Verdicts = append(r.Verdicts, evalstream.CoderValue{Coder: b.Judge, Value: b.Straight.Literal()})
-		if reason := j.names.of(j.reasons[i]); reason != "" && b.Straight == metric.MissingVote {
-			r.Reasons = append(r.Reasons, evalstream.CoderValue{Coder: b.Judge, Value: string(evalstream.AppendString(nil, reason))})
-		}
-	}
-	for _, judge := range j.panel {
-		byJudge := func(c evalstream.CoderValue, name string) int { return cmp.Compare(c.Coder, name) }
-		if i, ok := slices.BinarySearchFunc(r.Verdicts, judge, byJudge); !ok {
-			r.Verdicts = slices.Insert(r.Verdicts, i, evalstream.CoderValue{Coder: judge})
-		}
+		Unit: j.arena.string(v.unit), Dimension: st.ballots.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
+		Why: asks.why, Decision: st.decided.Literal(), Withdrawn: asks.why == evalstream.Settled,
+		Verdicts: st.verdicts, Reasons: st.reasons,
 	}
 	out.Emit(evalstream.Record{Body: r, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
-}
-
-// hash is a number for what a review says, 0 if it is settled.
-func (j *judged) hash(why evalstream.Why) uint64 {
-	if why == evalstream.Settled {
-		return 0
-	}
-	j.key = append(j.key[:0], byte(why))
-	for i := range j.ballots.Ballots {
-		if b := &j.ballots.Ballots[i]; b.Straight != metric.NoVote {
-			j.key = append(append(j.key, b.Judge...), 0, byte(b.Straight))
-			j.key = append(append(j.key, j.names.of(j.reasons[i])...), 0)
-		}
-	}
-	return xxh3.Hash(j.key) | 1
-}
-
-// silent says that one of the panel, or any judge if there is none, was heard and gave
-// no verdict.
-func (j *judged) silent() bool {
-	return slices.ContainsFunc(j.ballots.Ballots, func(b metric.Ballot) bool {
-		return b.Straight == metric.MissingVote && (len(j.panel) == 0 || slices.Contains(j.panel, b.Judge))
-	})
 }
