@@ -114,7 +114,11 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	if err := r.commitAll(ctx); err != nil {
 		return r.summary(), err
 	}
-	err = r.finish(ctx)
+	if r.paused.Load() {
+		err = r.tickAll(ctx)
+	} else {
+		err = r.finish(ctx)
+	}
 	return r.summary(), err
 }
 
@@ -137,6 +141,7 @@ type runner struct {
 	lines    atomic.Int64
 	blank    atomic.Int64
 	inFlight atomic.Int64
+	paused   atomic.Bool // the source has not ended, but gives no more
 
 	workers []*worker
 	lanesMu sync.Mutex
@@ -346,15 +351,31 @@ func (r *runner) interval() time.Duration {
 	return 0
 }
 
+// tickAll ticks every lane, and then once what gathers from them: a result is never
+// published with a part of the partitions alone because they were read back one by one.
 func (r *runner) tickAll(ctx context.Context) error {
+	g := r.gatherL
 	for _, l := range r.sorted() {
 		l.mu.Lock()
 		l.begin()
-		err := l.tick(ctx)
+		ticked, err := l.tickOwn(ctx)
 		if err == nil {
 			l.end()
 		}
+		if ticked && g != nil {
+			g.mu.Lock()
+			g.follow(l)
+			g.mu.Unlock()
+		}
 		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if g != nil {
+		g.mu.Lock()
+		_, err := g.tickOwn(ctx)
+		g.mu.Unlock()
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package evalstream
 import (
 	"bytes"
 	"context"
+	"errors"
 )
 
 // worker owns one instance of each stateless stage and one block.
@@ -56,6 +57,10 @@ func (w *worker) work(ctx context.Context) error {
 	for {
 		err := w.r.read(ctx, &w.block)
 		if isEOF(err) {
+			return nil
+		}
+		if errors.Is(err, ErrPaused) {
+			w.r.paused.Store(true)
 			return nil
 		}
 		if err != nil {
