@@ -18,7 +18,8 @@ type Spec struct {
 	File              string
 	Name              string
 	Brokers           []string
-	From, To, Rejects string
+	From              []string // one, or topics that are read together; nil if it is not said
+	To, Rejects       string
 	Stages            []StageSpec
 	Tests             string   // folder of golden cases, from the file's own; "" if it is not said
 	Edges             []Option // from, to, rejects and tests with their positions
@@ -123,7 +124,14 @@ func (l *loader) pipeline(n *yaml.Node) {
 		case "name":
 			l.spec.Name = l.scalar(val, "name")
 		case "from":
-			l.spec.From = l.edge(key, val)
+			if val.Kind != yaml.SequenceNode {
+				l.spec.From = []string{l.edge(key, val)}
+				break
+			}
+			for _, o := range l.values(key, val) {
+				l.spec.Edges = append(l.spec.Edges, o)
+				l.spec.From = append(l.spec.From, o.Value)
+			}
 		case "to":
 			l.spec.To = l.edge(key, val)
 		case "rejects":
