@@ -15,15 +15,15 @@ import (
 // Spec is a pipeline as it is written in YAML, before anyone has asked what its
 // verbs and options mean.
 type Spec struct {
-	File              string
-	Name              string
-	Brokers           []string
-	From              []string // one, or topics that are read together; nil if it is not said
-	To, Rejects       string
-	Stages            []StageSpec
-	Tests             string   // folder of golden cases, from the file's own; "" if it is not said
-	Edges             []Option // from, to, rejects and tests with their positions
-	Options           []Option // of the whole pipeline: the fields that are none of the above
+	File        string
+	Name        string
+	Brokers     []string
+	From        []string // one, or topics that are read together; nil if it is not said
+	To, Rejects string
+	Stages      []StageSpec
+	Tests       string   // folder of golden cases, from the file's own; "" if it is not said
+	Edges       []Option // from, to, rejects and tests with their positions
+	Options     []Option // of the whole pipeline: the fields that are none of the above
 }
 
 // StageSpec is one item of stages.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +114,7 @@ func (e *ends) close() error {
 
 // prepare counts the partitions and completes the steps: results of a topic that has no
 // end are published each second, and those of several partitions are put together.
-func (e *ends) prepare(ctx context.Context, list []stage, untilEnd bool) ([]stage, error) {
+func (e *ends) prepare(ctx context.Context, list []stage, spec *evalstream.Spec, untilEnd bool) ([]stage, error) {
 	e.untilEnd = untilEnd
 	for _, name := range e.from {
 		n, err := e.client.Partitions(ctx, name)
@@ -130,14 +129,19 @@ func (e *ends) prepare(ctx context.Context, list []stage, untilEnd bool) ([]stag
 	var out []stage
 	for i, s := range list {
 		out = append(out, s)
+		given := slices.ContainsFunc(spec.Stages[i].Options, func(o evalstream.Option) bool { return o.Name == "every" })
 		switch o := s.options.(type) {
 		case *stages.AggregateOptions:
-			o.Every = cmp.Or(o.Every, defaultEvery)
+			if !given {
+				o.Every = defaultEvery
+			}
 			if e.partitions > 1 && (i+1 == len(list) || list[i+1].verb != "merge") {
 				out = append(out, stage{verb: "merge", name: "merge", options: new(stages.MergeOptions)})
 			}
 		case *stages.MergeOptions:
-			o.Every = cmp.Or(o.Every, defaultEvery)
+			if !given {
+				o.Every = defaultEvery
+			}
 		}
 	}
 	return out, nil

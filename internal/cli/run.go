@@ -181,7 +181,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 			}
 		}()
 		if ends.from != nil {
-			if list, err = ends.prepare(cmd.Context(), list, untilEnd); err != nil {
+			if list, err = ends.prepare(cmd.Context(), list, spec, untilEnd); err != nil {
 				return err
 			}
 		}
