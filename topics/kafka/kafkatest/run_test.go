@@ -282,6 +282,46 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
+// A result whose group has emptied is deleted by a tombstone.
+func TestWithdrawn(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to := topic(t, c, 2, nil), topic(t, c, 1, nil)
+	send := func(ticker string, revision int) {
+		t.Helper()
+		produce(t, c, in, []record{
+			{"q", fmt.Sprintf(`{"kind":"run","query_id":"q","run":"a","ticker":%q,"revision":%d,"top":[{"id":"p"}]}`, ticker, revision)},
+			{"q", `{"kind":"qrel","query_id":"q","passage_id":"p"}`},
+		})
+	}
+	all := strings.Join(b, ",")
+	path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: topic:%s\nto: topic:%s\nstages:\n  - score: {measure: success@1}\n  - aggregate: {by: ticker, every: 50ms}\n", all, in, to))
+	p, _, told := command(t, "run", "-q", path)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	latest := func() string {
+		out, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, "--latest", to)
+		return out
+	}
+	send("old", 1)
+	until(t, func() bool { return strings.Contains(latest(), `"ticker":"old"`) })
+	send("new", 2)
+	until(t, func() bool {
+		s := latest()
+		return strings.Contains(s, `"ticker":"new"`) && !strings.Contains(s, `"ticker":"old"`)
+	})
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(); p.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v: %s", err, told)
+	}
+	if out, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, to); !strings.Contains(out, "null\n") {
+		t.Errorf("no tombstone: %s", out)
+	}
+}
+
 // published is how many messages a topic has.
 func published(t *testing.T, c *kafka.Client, topic string) int {
 	t.Helper()
