@@ -171,6 +171,11 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	if err := r.restore(); err != nil {
 		return nil, err
 	}
+	if j.Partitions > 1 {
+		if err := r.openLanes(); err != nil {
+			return nil, err
+		}
+	}
 	n := j.Workers
 	if n <= 0 {
 		n = runtime.GOMAXPROCS(0)
@@ -186,6 +191,20 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 		r.workers = append(r.workers, w)
 	}
 	return r, nil
+}
+
+// openLanes lets every partition speak at the first tick: what gathers from them waits
+// for one that has nothing to say too.
+func (r *runner) openLanes() error {
+	for p := range r.job.Partitions {
+		l, err := r.lane(p)
+		if err != nil {
+			return err
+		}
+		l.dirty = true
+		l.active.Store(r.started.UnixNano())
+	}
+	return nil
 }
 
 // split makes one instance of each step to see where state begins.
