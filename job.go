@@ -116,7 +116,11 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	if err := r.commitAll(ctx); err != nil {
 		return r.summary(), err
 	}
-	err = r.finish(ctx)
+	if r.paused.Load() {
+		err = r.tickAll(ctx)
+	} else {
+		err = r.finish(ctx)
+	}
 	return r.summary(), err
 }
 
@@ -139,6 +143,7 @@ type runner struct {
 	lines    atomic.Int64
 	blank    atomic.Int64
 	inFlight atomic.Int64
+	paused   atomic.Bool // the source has not ended, but gives no more
 
 	workers []*worker
 	lanesMu sync.Mutex
@@ -168,6 +173,11 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	if err := r.restore(); err != nil {
 		return nil, err
 	}
+	if j.Partitions > 1 {
+		if err := r.openLanes(); err != nil {
+			return nil, err
+		}
+	}
 	n := j.Workers
 	if n <= 0 {
 		if n = runtime.GOMAXPROCS(0); n > 1 {
@@ -185,6 +195,20 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 		r.workers = append(r.workers, w)
 	}
 	return r, nil
+}
+
+// openLanes lets every partition speak at the first tick: what gathers from them waits
+// for one that has nothing to say too.
+func (r *runner) openLanes() error {
+	for p := range r.job.Partitions {
+		l, err := r.lane(p)
+		if err != nil {
+			return err
+		}
+		l.dirty = true
+		l.active.Store(r.started.UnixNano())
+	}
+	return nil
 }
 
 // split makes one instance of each step to see where state begins.
@@ -356,15 +380,31 @@ func (r *runner) interval() time.Duration {
 	return 0
 }
 
+// tickAll ticks every lane, and then once what gathers from them: a result is never
+// published with a part of the partitions alone because they were read back one by one.
 func (r *runner) tickAll(ctx context.Context) error {
+	g := r.gatherL
 	for _, l := range r.sorted() {
 		l.mu.Lock()
 		l.begin()
-		err := l.tick(ctx)
+		ticked, err := l.tickOwn(ctx)
 		if err == nil {
 			l.end()
 		}
+		if ticked && g != nil {
+			g.mu.Lock()
+			g.follow(l)
+			g.mu.Unlock()
+		}
 		l.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	if g != nil {
+		g.mu.Lock()
+		_, err := g.tickOwn(ctx)
+		g.mu.Unlock()
 		if err != nil {
 			return err
 		}

@@ -142,8 +142,17 @@ func (l *lane) deliver(ctx context.Context, i int) error {
 
 // tick moves event time as far as it has come, then lets the ticker publish.
 func (l *lane) tick(ctx context.Context) error {
+	ticked, err := l.tickOwn(ctx)
+	if !ticked || err != nil {
+		return err
+	}
+	return l.tickGather(ctx)
+}
+
+// tickOwn is tick without what gathers; false if nothing is due.
+func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 	if !l.dirty || l.ticker == nil && l.r.gatherL == nil {
-		return nil
+		return false, nil
 	}
 	l.dirty = false
 	wm := Time(l.mark.Load())
@@ -152,7 +161,7 @@ func (l *lane) tick(ctx context.Context) error {
 	}
 	if wm > l.watermark {
 		if err := l.advance(ctx, wm); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for i := range l.chain {
@@ -162,13 +171,13 @@ func (l *lane) tick(ctx context.Context) error {
 		}
 		l.chain[i].out.Reset()
 		if err := t.Tick(ctx, &l.chain[i].out); err != nil {
-			return err
+			return false, err
 		}
 		if err := l.deliver(ctx, i); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return l.tickGather(ctx)
+	return true, nil
 }
 
 func (l *lane) advance(ctx context.Context, wm Time) error {
@@ -203,11 +212,17 @@ func (l *lane) tickGather(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, t := range l.through {
-		g.setThrough(t)
+	g.follow(l)
+	_, err := g.tickOwn(ctx)
+	return err
+}
+
+// follow notes how far a lane has come whose records the gathering step has.
+func (l *lane) follow(from *lane) {
+	for _, t := range from.through {
+		l.setThrough(t)
 	}
-	g.dirty = true
-	return g.tick(ctx)
+	l.dirty = true
 }
 
 func (l *lane) setThrough(t Through) {

@@ -16,14 +16,15 @@ import (
 // Spec is a pipeline as it is written in YAML, before anyone has asked what its
 // verbs and options mean.
 type Spec struct {
-	File              string
-	Name              string
-	Brokers           []string
-	From, To, Rejects string
-	Stages            []StageSpec
-	Tests             string   // folder of golden cases, from the file's own; "" if it is not said
-	Edges             []Option // from, to, rejects and tests with their positions
-	Options           []Option // of the whole pipeline: the fields that are none of the above
+	File        string
+	Name        string
+	Brokers     []string
+	From        []string // one, or topics that are read together; nil if it is not said
+	To, Rejects string
+	Stages      []StageSpec
+	Tests       string   // folder of golden cases, from the file's own; "" if it is not said
+	Edges       []Option // from, to, rejects and tests with their positions
+	Options     []Option // of the whole pipeline: the fields that are none of the above
 }
 
 // StageSpec is one item of stages.
@@ -158,7 +159,14 @@ func (l *loader) pipeline(n *yaml.Node) {
 		case "name":
 			l.spec.Name = l.scalar(val, "name")
 		case "from":
-			l.spec.From = l.edge(key, val)
+			if val.Kind != yaml.SequenceNode {
+				l.spec.From = []string{l.edge(key, val)}
+				break
+			}
+			for _, o := range l.values(key, val) {
+				l.spec.Edges = append(l.spec.Edges, o)
+				l.spec.From = append(l.spec.From, o.Value)
+			}
 		case "to":
 			l.spec.To = l.edge(key, val)
 		case "rejects":

@@ -1,12 +1,20 @@
 package evalstream
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrPaused is what Source.Read returns when there is no more for now, but the input goes
+// on another time. The job then publishes what it has, commits, and returns without
+// saying that the input has ended: nothing becomes final by it.
+var ErrPaused = errors.New("input is paused")
 
 // Source is where lines come from.
 type Source interface {
 	// Read fills b with the next block. Calls do not overlap, but come from any worker.
 	// A block is handed over as soon as waiting for more would block. io.EOF means no
-	// more, ever. b's memory stays the caller's and is reused by it. Index is set by
+	// more, ever, and ErrPaused no more in this job. b's memory stays the caller's and is reused by it. Index is set by
 	// the caller.
 	Read(ctx context.Context, b *Block) error
 }

@@ -3,6 +3,7 @@ package evalstream
 import (
 	"bytes"
 	"context"
+	"errors"
 	"runtime"
 )
 
@@ -57,6 +58,10 @@ func (w *worker) work(ctx context.Context) error {
 	for {
 		err := w.r.read(ctx, &w.block)
 		if isEOF(err) {
+			return nil
+		}
+		if errors.Is(err, ErrPaused) {
+			w.r.paused.Store(true)
 			return nil
 		}
 		if err != nil {

@@ -209,7 +209,7 @@ func TestBadCommands(t *testing.T) {
 	eval(2, "is an input of this command", "--rejects", runs, runs)
 	eval(2, "standard output carries results", "--rejects", "-", runs)
 	eval(2, "standard input is named 2 times", "-", "-")
-	eval(2, "topics come with Kafka support", "topic:runs")
+	eval(2, "topics can be from:, to: and rejects: of a pipeline file", "topic:runs")
 	eval(2, "unknown flag: --meassure", "--meassure", "success@1", runs)
 	eval(2, `measure "success@x": want success@K`, "--measure", "success@x", runs)
 	eval(2, `measure "hits" is unknown: did you mean success@1?`, "--measure", "hits", runs)
@@ -262,7 +262,7 @@ func TestBadCommands(t *testing.T) {
 	run(`DIR/p.yaml:2:17: aggregate: window: window "1x": want a time span`, "stages:\n  - aggregate: {window: 1x}\n")
 	run("DIR/p.yaml:1:1: pipeline: want stages, got an empty file", "")
 	run("DIR/p.yaml:", "stages:\n  - score: {gold: x\n")
-	run("topics come with Kafka support", "from: topic:x\nstages: [score: {}]\n")
+	run("brokers: want host:port, got none; set brokers: in the pipeline or EVALSTREAM_BROKERS", "from: topic:x\nstages: [score: {}]\n")
 	f(2, "no such file", "run", filepath.Join(dir, "nope.yaml"))
 
 	// All faults are told at once, in the order of their positions.

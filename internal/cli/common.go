@@ -34,6 +34,7 @@ type common struct {
 	metricsAddr   string
 	quiet         bool
 	verbose       bool
+	rejectsTopic  bool // rejects is a topic, which is opened elsewhere
 }
 
 func newCommon() *common {
@@ -51,7 +52,7 @@ func (c *common) flags(name string) *flag.FlagSet {
 }
 
 func (c *common) declare(fs *flag.FlagSet) {
-	fs.StringVar(&c.rejects, "rejects", "", "`FILE` for rejected records, as NDJSON with position and reason (default: the first 10 are told on stderr)")
+	fs.StringVar(&c.rejects, "rejects", "", "`FILE` for rejected records, as NDJSON with position and reason; in a pipeline file also topic:NAME (default: the first 10 are told on stderr)")
 	fs.Var(&c.maxRejects, "max-rejects", "exit code 3 if more than `N` records, or P% of them, are rejected; all input is read in any case")
 	fs.BoolVar(&c.failFast, "fail-fast", false, "stop at the first reject (exit code 3)")
 	fs.Var(&c.maxLine, "max-line", "longest line, a `SIZE` such as 16MiB; a longer line is one reject")
@@ -133,7 +134,7 @@ func (c *common) check() error {
 	switch c.timeFrom {
 	case "", "body":
 	case "record":
-		return evalstream.Usagef("time-from record: files and pipes have no time stamps of their own; use body")
+		return evalstream.Usagef("time-from record: the time stamps of topics are not read yet, and files and pipes have none; use body")
 	default:
 		return evalstream.Usagef("time-from: want body or record, got %q", c.timeFrom)
 	}

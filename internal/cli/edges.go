@@ -22,7 +22,7 @@ func ParseEdge(flag, text string) (Edge, error) {
 		return Edge{Std: true}, nil
 	}
 	if name, ok := strings.CutPrefix(text, "topic:"); ok {
-		return Edge{}, evalstream.Usagef("%s: topic %q: topics come with Kafka support, which this version does not have; name a file, or - for a pipe", flag, name)
+		return Edge{}, evalstream.Usagef("%s: topic %q: topics can be from:, to: and rejects: of a pipeline file; name a file here, or - for a pipe", flag, name)
 	}
 	path, forced := strings.CutPrefix(text, "file:")
 	switch {

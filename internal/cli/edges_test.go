@@ -47,7 +47,7 @@ func TestParseEdge(t *testing.T) {
 	bad("", `--gold: want PATH, file:PATH, - or topic:NAME, got ""`)
 	bad("file:", `--gold: want PATH, file:PATH, - or topic:NAME, got "file:"`)
 	bad("s3://b/k", `--gold: want PATH, file:PATH, - or topic:NAME, got "s3://b/k"; a file of that name is file:s3://b/k`)
-	bad("topic:qrels", `--gold: topic "qrels": topics come with Kafka support, which this version does not have; name a file, or - for a pipe`)
+	bad("topic:qrels", `--gold: topic "qrels": topics can be from:, to: and rejects: of a pipeline file; name a file here, or - for a pipe`)
 }
 
 func TestEdgesAsInputs(t *testing.T) {

@@ -59,6 +59,11 @@ func (e *env) filter(cmd *cobra.Command, verb string, o stages.Options, c *commo
 // do assembles and runs one pipeline from files, or stdin, to sink; done is called
 // when everything has been written.
 func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, list []stage, files []string, gather bool, sink evalstream.Sink, done func() error) error {
+	return e.doWith(cmd, verb, c, inputs, list, files, gather, sink, done, nil)
+}
+
+// doWith is do with topics in place of files and of the rejects file; nil: there are none.
+func (e *env) doWith(cmd *cobra.Command, verb string, c *common, inputs []string, list []stage, files []string, gather bool, sink evalstream.Sink, done func() error, ends *ends) error {
 	ctx := cmd.Context()
 	if err := c.needsResults(list); err != nil {
 		return err
@@ -69,8 +74,14 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 	}
 	s.headline = headlineMetric(list)
 	return s.end(ctx, func() error {
+		if err := ends.attach(ctx, s); err != nil {
+			return err
+		}
 		p, err := s.assemble(ctx, list, true)
 		if err != nil {
+			return err
+		}
+		if p, err = ends.guard(p); err != nil {
 			return err
 		}
 		if err := s.bindState(list); err != nil {
@@ -81,7 +92,12 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 				return err
 			}
 		}
-		in, err := s.open(ctx, files, gather, nil)
+		var in *input
+		if ends.reads() {
+			in, err = ends.open(ctx, s)
+		} else {
+			in, err = s.open(ctx, files, gather, nil)
+		}
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,15 @@ type followed struct {
 	by []func(*evalstream.Result)
 }
 
+// follow shows results to others; the sink can be cut back if the one behind can.
+func follow(sink evalstream.Sink, by []func(*evalstream.Result)) evalstream.Sink {
+	s := &followed{Sink: sink, by: by}
+	if _, ok := sink.(evalstream.ResumableSink); ok {
+		return s
+	}
+	return struct{ evalstream.Sink }{s}
+}
+
 // Write shows each result.
 func (s *followed) Write(ctx context.Context, recs []evalstream.Record) error {
 	for i := range recs {

@@ -18,9 +18,18 @@ import (
 // input is the opened source of a job.
 type input struct {
 	evalstream.Source
-	lines  *file.Source // behind it, for progress and drain
-	format codecs.Format
-	head   []byte // the first lines, to look at
+	lines      drained // behind it, for progress and drain
+	format     codecs.Format
+	head       []byte          // the first lines, to look at
+	partitions int32           // 0 is 1
+	notes      func() []string // what is to be told of it at the end; nil: nothing
+}
+
+// drained is what signals and progress need of a source.
+type drained interface {
+	Drain()
+	Progress() (read, total int64, known bool)
+	Close() error
 }
 
 // open opens edges as one source. NDJSON and TREC are told apart by content, and must

@@ -330,6 +330,16 @@ func (l *linter) edges(spec *evalstream.Spec) {
 		if o.Value == "" || o.Name == "tests" || standard {
 			continue
 		}
+		if name, ok := topicOf(o.Value); ok && o.Name != "tests" {
+			if err := checkTopic(o.Name, name); err != nil {
+				l.fault(o.Line, o.Column, err.Error())
+			}
+			continue
+		}
+		if o.Name == "from" && len(spec.From) > 1 {
+			l.fault(o.Line, o.Column, errFromList(o.Value).Error())
+			continue
+		}
 		if _, err := ParseEdge(o.Name, o.Value); err != nil {
 			l.fault(o.Line, o.Column, err.Error())
 			continue

@@ -68,7 +68,7 @@ func (e *env) printPlan(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "pipeline %s: %s → %s\n", spec.Name, orDefault(spec.From, "stdin"), orDefault(spec.To, "stdout"))
+	fmt.Fprintf(&b, "pipeline %s: %s → %s\n", spec.Name, orDefault(strings.Join(spec.From, ", "), "stdin"), orDefault(spec.To, "stdout"))
 	for i, step := range p.Steps {
 		hang(&b, fmt.Sprintf("%d  %-12s ", i+1, step.Name), step.Doc)
 	}

@@ -59,6 +59,14 @@ func (s *Rejects) Write(ctx context.Context, recs []evalstream.Record) error {
 	return s.next.Write(ctx, recs)
 }
 
+// sink is s, which can be cut back if the sink behind can.
+func (s *Rejects) sink() evalstream.Sink {
+	if _, ok := s.next.(evalstream.ResumableSink); ok {
+		return s
+	}
+	return struct{ evalstream.Sink }{s}
+}
+
 // Flush flushes the sink behind.
 func (s *Rejects) Flush(ctx context.Context) error {
 	if s.next == nil {

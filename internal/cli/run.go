@@ -17,6 +17,7 @@ import (
 
 func (e *env) run() *cobra.Command {
 	c := newCommon()
+	untilEnd := false
 	fs := c.flags("run")
 	cmd := &cobra.Command{
 		Use: "run PIPELINE.yaml", Short: "run a pipeline file",
@@ -27,10 +28,12 @@ func (e *env) run() *cobra.Command {
 			if err != nil {
 				return e.placed(cmd.Context(), args[0], err)
 			}
-			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c))
+			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c, untilEnd))
 		},
 	}
-	addFlags(cmd, fs)
+	own := flag.NewFlagSet("run", flag.ContinueOnError)
+	own.BoolVar(&untilEnd, "until-end", false, "stop at the ends that the topics of from: have when this begins (default: go on until a signal)")
+	addFlags(cmd, own, fs)
 	return cmd
 }
 
@@ -138,27 +141,60 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 	return faults
 }
 
-func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common) (err error) {
+func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, untilEnd bool) (err error) {
 	if c.rejects == "" {
 		c.rejects = spec.Rejects
 	}
-	from, to := spec.From, spec.To
-	if from == "" || from == "stdin" {
-		from = "-"
-	}
+	to := spec.To
 	if to == "" || to == "stdout" {
 		to = "-"
 	}
-	inputs := []string{from}
-	for _, st := range list {
-		inputs = append(inputs, sideOf(st.options))
-	}
-	edge, err := ParseEdge("to", to)
+	ends, err := endsOf(spec, to, c.rejects)
 	if err != nil {
 		return err
 	}
+	if untilEnd && ends.from == nil {
+		return evalstream.Usagef("until-end: want from: topic:NAME; files and pipes end by themselves")
+	}
+	c.rejectsTopic = ends.rejects != ""
+	ends.limited = cmd.Flags().Changed("max-rejects") || slices.ContainsFunc(spec.Options, func(o evalstream.Option) bool { return o.Name == "max_rejects" })
+	var inputs, files []string
+	if ends.from == nil {
+		from := "-"
+		if len(spec.From) == 1 && spec.From[0] != "" && spec.From[0] != "stdin" {
+			from = spec.From[0]
+		}
+		files = []string{from}
+		inputs = append(inputs, from)
+	}
+	for _, st := range list {
+		inputs = append(inputs, sideOf(st.options))
+	}
 	var sink evalstream.Sink = e.stdoutSink()
-	if !edge.Std {
+	if ends.used() {
+		if err := ends.connect(cmd.Context(), e, spec.Brokers); err != nil {
+			return err
+		}
+		defer func() {
+			if closeErr := ends.close(); err == nil {
+				err = closeErr
+			}
+		}()
+		if ends.from != nil {
+			if list, err = ends.prepare(cmd.Context(), list, spec, untilEnd); err != nil {
+				return err
+			}
+		}
+	}
+	if ends.to != "" {
+		if sink, err = ends.sink(cmd.Context(), ends.to); err != nil {
+			return err
+		}
+	} else if to != "-" {
+		edge, err := ParseEdge("to", to)
+		if err != nil {
+			return err
+		}
 		out, f, err := OutputFile(edge.Path, c.state != "", appendLine)
 		if err != nil {
 			return err
@@ -170,5 +206,5 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 		}()
 		sink = out
 	}
-	return e.do(cmd, spec.Name, c, inputs, list, []string{from}, false, sink, func() error { return nil })
+	return e.doWith(cmd, spec.Name, c, inputs, list, files, false, sink, func() error { return nil }, ends)
 }

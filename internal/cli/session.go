@@ -17,16 +17,17 @@ import (
 // session is one command at work: its options, its rejects, and what people are told.
 type session struct {
 	*env
-	verb     string
-	common   *common
-	rejects  *Rejects
-	close    io.Closer          // the rejects file; nil if there is none
-	sides    evalstream.Summary // what was read whole before the first record
-	closers  []io.Closer        // what was opened for the steps
-	notes    []string           // what a reader of the results should know
-	kept     *keptState         // nil without --state
-	gates    gates
-	headline string // metric that progress shows
+	verb       string
+	common     *common
+	rejects    *Rejects
+	close      io.Closer          // the rejects file; nil if there is none
+	sides      evalstream.Summary // what was read whole before the first record
+	closers    []io.Closer        // what was opened for the steps
+	notes      []string           // what a reader of the results should know
+	kept       *keptState         // nil without --state
+	gates      gates
+	headline   string // metric that progress shows
+	anyRejects bool   // no number of rejects is too many
 }
 
 // begin opens what a command needs before its first record. inputs are the edges that
@@ -54,7 +55,7 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 		return nil, err
 	}
 	var next evalstream.Sink
-	if c.rejects != "" {
+	if c.rejects != "" && !c.rejectsTopic {
 		sink, closer, err := RejectsSink(c.rejects, edges, s.kept.has(), appendLine)
 		if err != nil {
 			return nil, errors.Join(err, s.kept.close())
@@ -118,7 +119,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	}
 	s.rejects.Tell = s.tell(progress)
 	job := evalstream.Job{
-		Pipeline: p, Source: in.Source, Sink: &followed{Sink: sink, by: seen}, Rejects: s.rejects, Workers: s.common.workers,
+		Pipeline: p, Source: in.Source, Sink: follow(sink, seen), Rejects: s.rejects.sink(), Workers: s.common.workers, Partitions: in.partitions,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: hooks,
 	}
 	if s.kept != nil {
@@ -135,6 +136,9 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	// The source may be in the middle of a file; an error of closing what was only
 	// read tells nothing.
 	_ = in.lines.Close()
+	if in.notes != nil {
+		s.notes = append(s.notes, in.notes()...)
+	}
 	switch {
 	case errors.Is(err, file.ErrClosedPipe):
 		return err
@@ -191,6 +195,9 @@ func (*session) run(ctx context.Context, job *evalstream.Job) (evalstream.Summar
 
 // judge says whether there were too many rejects.
 func (s *session) judge(sum evalstream.Summary) error {
+	if s.anyRejects {
+		return nil
+	}
 	total := sum.Rejects + s.sides.Rejects
 	records := sum.Lines - sum.Blank + s.sides.Lines - s.sides.Blank
 	if !s.common.maxRejects.Exceeded(total, records) {

@@ -70,6 +70,12 @@ func (c *Client) NewSource(ctx context.Context, opt SourceOptions) (*Source, err
 		if !ok || at == First {
 			at = first
 		}
+		if at > end {
+			return nil, &evalstream.ExitError{
+				Code: evalstream.ExitLost, Err: &GapError{TopicPartition: TopicPartition{opt.Topic, p}, Want: at, First: first, End: end},
+				Hint: "the topic is not the one that was read before: read it from its start",
+			}
+		}
 		from[p] = at
 		s.origins[p] = &evalstream.Origin{Name: opt.Topic, Topic: true, Partition: p}
 		if !opt.UntilEnd || at < end {

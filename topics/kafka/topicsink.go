@@ -59,6 +59,9 @@ func (s *TopicSink) Flush(ctx context.Context) error {
 	errs := s.producer.SendTo(ctx, s.topic, s.waiting...)
 	s.waiting, s.bytes = nil, 0
 	for _, err := range errs {
+		if isType[*TooLargeError](err) {
+			return &evalstream.ExitError{Code: evalstream.ExitLost, Err: err, Hint: "raise max.message.bytes of the topic"}
+		}
 		if err != nil {
 			return s.producer.client.explain(s.topic, err)
 		}

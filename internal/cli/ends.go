@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"evalstream"
+	"evalstream/stages"
+	"evalstream/topics"
+	"evalstream/topics/kafka"
+)
+
+// topicOf is the name in topic:NAME.
+func topicOf(edge string) (name string, ok bool) { return strings.CutPrefix(edge, "topic:") }
+
+func checkTopic(field, name string) error {
+	if name == "" {
+		return evalstream.Usagef("%s: want topic:NAME, got topic: alone", field)
+	}
+	return nil
+}
+
+func errFromList(edge string) error {
+	return evalstream.Usagef("from: want topics in a list, got %q; several files are read by cat FILE... | evalstream run with from: stdin", edge)
+}
+
+// ends are the ends of a pipeline that are topics. A nil one has none.
+type ends struct {
+	from        []string // read together, partition by partition
+	to, rejects string   // "" if that is no topic
+	untilEnd    bool
+	limited     bool  // --max-rejects was given
+	partitions  int32 // of each topic of from
+
+	client   *kafka.Client
+	producer *kafka.Producer
+}
+
+// endsOf finds the topics among the edges of a pipeline.
+func endsOf(spec *evalstream.Spec, to, rejects string) (*ends, error) {
+	e := &ends{}
+	for _, edge := range spec.From {
+		name, ok := topicOf(edge)
+		if !ok {
+			if len(spec.From) > 1 {
+				return nil, errFromList(edge)
+			}
+			break
+		}
+		if err := checkTopic("from", name); err != nil {
+			return nil, err
+		}
+		if slices.Contains(e.from, name) {
+			return nil, evalstream.Usagef("from: topic %s is named twice", name)
+		}
+		e.from = append(e.from, name)
+	}
+	written := map[string]string{}
+	for _, out := range []struct {
+		field, edge string
+		name        *string
+	}{{"to", to, &e.to}, {"rejects", rejects, &e.rejects}} {
+		name, ok := topicOf(out.edge)
+		if !ok {
+			continue
+		}
+		if err := checkTopic(out.field, name); err != nil {
+			return nil, err
+		}
+		if slices.Contains(e.from, name) {
+			return nil, evalstream.Usagef("%s: topic %s is an input of this pipeline; name another", out.field, name)
+		}
+		if other := written[name]; other != "" {
+			return nil, evalstream.Usagef("%s: topic %s is %s: too; name another", out.field, name, other)
+		}
+		written[name], *out.name = out.field, name
+	}
+	return e, nil
+}
+
+func (e *ends) used() bool { return e.reads() || e.to != "" || e.rejects != "" }
+
+func (e *ends) reads() bool { return e != nil && e.from != nil }
+
+// kafkaClient connects to the brokers, or to those of the environment.
+func (e *env) kafkaClient(ctx context.Context, brokers []string) (*kafka.Client, error) {
+	conf, err := kafka.FromEnv(brokers, e.lookup)
+	if err != nil {
+		return nil, err
+	}
+	conf.Log = slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return kafka.Connect(ctx, conf)
+}
+
+func (e *ends) connect(ctx context.Context, in *env, brokers []string) (err error) {
+	if e.client, err = in.kafkaClient(ctx, brokers); err != nil {
+		return err
+	}
+	e.producer = e.client.NewProducer(ctx, kafka.Zstd)
+	return nil
+}
+
+func (e *ends) close() error {
+	err := e.producer.Close()
+	e.client.Close()
+	return err
+}
+
+// prepare counts the partitions and completes the steps: results of a topic that has no
+// end are published each second, and those of several partitions are put together.
+func (e *ends) prepare(ctx context.Context, list []stage, spec *evalstream.Spec, untilEnd bool) ([]stage, error) {
+	e.untilEnd = untilEnd
+	for _, name := range e.from {
+		n, err := e.client.Partitions(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if e.partitions != 0 && n != e.partitions {
+			return nil, evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", e.from[0], e.partitions, name, n)
+		}
+		e.partitions = n
+	}
+	var out []stage
+	for i, s := range list {
+		out = append(out, s)
+		given := slices.ContainsFunc(spec.Stages[i].Options, func(o evalstream.Option) bool { return o.Name == "every" })
+		switch o := s.options.(type) {
+		case *stages.AggregateOptions:
+			if !given {
+				o.Every = defaultEvery
+			}
+			if e.partitions > 1 && (i+1 == len(list) || list[i+1].verb != "merge") {
+				out = append(out, stage{verb: "merge", name: "merge", options: new(stages.MergeOptions)})
+			}
+		case *stages.MergeOptions:
+			if !given {
+				o.Every = defaultEvery
+			}
+		}
+	}
+	return out, nil
+}
+
+// defaultEvery is the rhythm of results from topics.
+const defaultEvery = "1s"
+
+// attach gives the session its rejects topic, and binds its state to the topics.
+func (e *ends) attach(ctx context.Context, s *session) error {
+	if e == nil {
+		return nil
+	}
+	if e.rejects != "" {
+		sink, err := e.sink(ctx, e.rejects)
+		if err != nil {
+			return err
+		}
+		s.rejects.next, s.close = sink, io.NopCloser(nil)
+	}
+	if !e.reads() {
+		return nil
+	}
+	s.anyRejects = !e.limited
+	if s.kept != nil {
+		s.kept.sides = append(s.kept.sides,
+			evalstream.Option{Name: "from", Value: strings.Join(slices.Sorted(slices.Values(e.from)), ",")},
+			evalstream.Option{Name: "partitions", Value: strconv.Itoa(int(e.partitions))})
+	}
+	return nil
+}
+
+// sink writes records to a topic that is there: by their keys, to the partition of their
+// route.
+func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) {
+	if _, err := e.client.Partitions(ctx, topic); err != nil {
+		return nil, err
+	}
+	return kafka.NewTopicSink(e.producer, topic, message), nil
+}
+
+// longReject is the longest line that a reject in a topic carries whole, in bytes: a
+// message has to fit its topic.
+const longReject = 256 << 10
+
+// message is a record as an upsert of its key; a result that was withdrawn deletes its.
+func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
+	if r.Body == nil {
+		return m, nil, false
+	}
+	m.Key, route = r.Body.AppendKey(nil), r.Body.AppendRoute(nil)
+	switch b := r.Body.(type) {
+	case *evalstream.Result:
+		if b.Undefined == "withdrawn" {
+			return m, route, true
+		}
+	case *evalstream.Rejected:
+		if len(b.Line) > longReject {
+			short := *b
+			short.Line = b.Line[:longReject]
+			short.Reason += fmt.Sprintf("; line is cut after %d of %d bytes", longReject, len(b.Line))
+			cut := *r
+			cut.Body = &short
+			r = &cut
+		}
+	}
+	m.Value = appendLine(nil, r)
+	return m, route, true
+}
+
+// guard adds a step that checks that records are in the partition of their route, if
+// there are several and a step remembers units: parts of a unit that lie in two
+// partitions would never meet.
+func (e *ends) guard(p *evalstream.Pipeline) (*evalstream.Pipeline, error) {
+	if !e.reads() || e.partitions < 2 {
+		return p, nil
+	}
+	for _, step := range p.Steps {
+		st, err := step.New()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", step.Name, err)
+		}
+		if _, ok := st.(evalstream.Stateful); ok && !step.Gather {
+			check := evalstream.Step{Name: "partition check", Doc: "stop at a record that is not in the partition of its route", New: func() (evalstream.Stage, error) {
+				return &placement{partitions: e.partitions}, nil
+			}}
+			return evalstream.New(p.Name, slices.Insert(slices.Clone(p.Steps), 1, check)...) // behind parse
+		}
+	}
+	return p, nil
+}
+
+// placement is the step that guard adds.
+type placement struct {
+	partitions int32
+	route      []byte
+}
+
+// Process passes records on.
+func (s *placement) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+	for _, r := range in {
+		if r.Body != nil && r.Pos.Origin != nil {
+			s.route = r.Body.AppendRoute(s.route[:0])
+			if want := kafka.Partition(s.route, s.partitions); want != r.Pos.Origin.Partition {
+				return &evalstream.ExitError{
+					Code: evalstream.ExitUsage,
+					Err:  fmt.Errorf("%v: %s with route %q belongs in partition %d of %d", r.Pos, r.Body.Kind(), s.route, want, s.partitions),
+					Hint: "produce records with their route as the key, partitioned by murmur2 as Java's producer does; docs/kafka.md says what the route is",
+				}
+			}
+		}
+		out.Emit(r)
+	}
+	return nil
+}
+
+// open reads the topics from their start, or from where the state has come to.
+func (e *ends) open(ctx context.Context, s *session) (*input, error) {
+	src := newTopicSource(ctx)
+	from := map[string]map[int32]int64{}
+	for _, name := range e.from {
+		from[name] = map[int32]int64{}
+	}
+	if s.kept != nil {
+		for p := range e.partitions {
+			cp, err := s.kept.store.Checkpoint(p)
+			if err != nil {
+				return nil, errors.Join(err, src.Close())
+			}
+			if cp == nil {
+				continue
+			}
+			src.next[p] = cp.Next
+			for _, at := range cp.Places {
+				if offsets := from[at.Origin.Name]; offsets != nil && at.Origin.Topic {
+					offsets[p] = at.Line + 1
+				}
+			}
+		}
+	}
+	for _, name := range e.from {
+		one, err := e.client.NewSource(src.ctx, kafka.SourceOptions{Topic: name, From: from[name], UntilEnd: e.untilEnd, MaxLine: int(s.common.maxLine)})
+		if err != nil {
+			return nil, errors.Join(err, src.Close())
+		}
+		src.sources = append(src.sources, one)
+	}
+	src.start()
+	return &input{Source: src, lines: src, partitions: e.partitions, notes: src.notes}, nil
+}

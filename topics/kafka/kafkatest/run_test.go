@@ -1,0 +1,445 @@
+package kafkatest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"evalstream/topics"
+	"evalstream/topics/kafka"
+)
+
+// program is the command, built once for all tests of it.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "evalstream")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "evalstream"), "./cmd/evalstream")
+	build.Dir = "../../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return filepath.Join(dir, "evalstream"), nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// command is evalstream with these arguments, ready to start.
+func command(t *testing.T, args ...string) (c *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	c = exec.CommandContext(t.Context(), path, args...)
+	c.Stdout, c.Stderr = stdout, stderr
+	return c, stdout, stderr
+}
+
+// execute runs the command, which must end with this code.
+func execute(t *testing.T, stdin string, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	c, out, told := command(t, args...)
+	c.Stdin = strings.NewReader(stdin)
+	err := c.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	if got := c.ProcessState.ExitCode(); got != code {
+		t.Fatalf("%v: exit %d, want %d\n%s\n%s", args, got, code, told, out)
+	}
+	return out.String(), told.String()
+}
+
+// pipeline writes a pipeline file.
+func pipeline(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "live.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const steps = `stages:
+  - score: {measure: [success@1, mrr@10]}
+  - aggregate: {by: [run, "run,ticker"], window: [all, 1h]}
+`
+
+// record is one line and the key to produce it with.
+type record struct{ route, line string }
+
+// workload is predictions of two systems, with repeats, and gold, some of it corrected,
+// some taken back, and some for nobody.
+func workload(n int) (predictions, gold []record) {
+	for i := range n {
+		q := fmt.Sprintf("q%d", i)
+		for s, system := range []string{"a", "b"} {
+			line := fmt.Sprintf(`{"kind":"run","query_id":%q,"run":%q,"ticker":"t%d","time":"2024-05-01T%02d:%02d:00Z","top":[{"id":"p%d"},{"id":"p%d"}]}`,
+				q, system, i%3, i/60%24, i%60, (i+s)%4, (i+s+1)%4)
+			predictions = append(predictions, record{q, line})
+			if i%5 == 0 {
+				predictions = append(predictions, record{q, line})
+			}
+		}
+		if i%7 != 0 {
+			gold = append(gold, record{q, fmt.Sprintf(`{"kind":"qrel","query_id":%q,"passage_id":"p%d"}`, q, i%4)})
+		}
+		if i%11 == 0 {
+			gold = append(gold, record{q, fmt.Sprintf(`{"kind":"qrel","query_id":%q,"passage_id":"p%d","grade":null,"revision":2}`, q, i%4)},
+				record{q, fmt.Sprintf(`{"kind":"qrel","query_id":%q,"passage_id":"p%d","grade":1,"revision":3}`, q, (i+1)%4)})
+		}
+	}
+	return predictions, append(gold, record{"nobody", `{"kind":"qrel","query_id":"nobody","passage_id":"p1"}`})
+}
+
+func lines(rs ...[]record) string {
+	var b strings.Builder
+	for _, r := range slices.Concat(rs...) {
+		b.WriteString(r.line + "\n")
+	}
+	return b.String()
+}
+
+func produce(t *testing.T, c *kafka.Client, topic string, rs []record) {
+	t.Helper()
+	p := c.NewProducer(t.Context(), kafka.None)
+	closing(t, p)
+	var ms []topics.Message
+	for _, r := range rs {
+		ms = append(ms, topics.Message{Key: []byte(r.route), Value: []byte(r.line)})
+	}
+	if err := errors.Join(p.Send(t.Context(), topic, ms...)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// results are the last ones of each key, without what depends on how they came about.
+func results(t *testing.T, text string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	scan := bufio.NewScanner(strings.NewReader(text))
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		var r map[string]any
+		if err := json.Unmarshal(scan.Bytes(), &r); err != nil {
+			t.Fatalf("%s: %v", scan.Bytes(), err)
+		}
+		key, err := json.Marshal([]any{r["metric"], r["by"], r["window"]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(r, "through")
+		delete(r, "revision")
+		delete(r, "closed")
+		rest, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[string(key)] = string(rest)
+	}
+	return got
+}
+
+func finals(t *testing.T, text string) map[string]string {
+	t.Helper()
+	got := results(t, text)
+	for k, r := range got {
+		if !strings.Contains(r, `"final":true`) {
+			t.Errorf("%s: not final: %s", k, r)
+		}
+	}
+	return got
+}
+
+// Results over topics are those of the pipe on the same records: with 1 and 3 partitions,
+// gold in a topic of its own or in the same one, first or last.
+func TestRunIsThePipe(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(300)
+	out, _ := execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
+	want := finals(t, out)
+	if len(want) < 20 {
+		t.Fatalf("%d results of the pipe", len(want))
+	}
+	f := func(name string, partitions int32, together bool, extra string) {
+		t.Run(name, func(t *testing.T) {
+			runs, qrels, to := topic(t, c, partitions, nil), topic(t, c, partitions, nil), topic(t, c, 2, map[string]string{"cleanup.policy": "compact"})
+			from := fmt.Sprintf("[topic:%s, topic:%s]", runs, qrels)
+			if together {
+				from, qrels = "topic:"+runs, runs
+			}
+			produce(t, c, runs, predictions)
+			produce(t, c, qrels, gold)
+			path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: %s\nto: topic:%s\n%s%s", strings.Join(b, ","), from, to, extra, steps))
+			execute(t, "", 0, "run", "-q", "--until-end", path)
+			got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+			if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+				t.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+			}
+		})
+	}
+	f("1 partition", 1, false, "")
+	f("3 partitions", 3, false, "")
+	f("3 partitions in one topic", 3, true, "")
+	f("3 partitions, 4 workers", 3, false, "workers: 4\n")
+	predictions, gold = predictions[:1], gold[2:3] // two partitions get nothing
+	predictions[0], gold[0] = record{"q2", strings.ReplaceAll(predictions[0].line, `"q0"`, `"q2"`)}, record{"q2", `{"kind":"qrel","query_id":"q2","passage_id":"p0"}`}
+	out, _ = execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
+	want = finals(t, out)
+	f("3 partitions, 2 of them empty", 3, false, "")
+}
+
+// A run that is ended by a signal, or killed, goes on from its state.
+func TestRunGoesOn(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(300)
+	out, _ := execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
+	want := finals(t, out)
+	runs, qrels, to := topic(t, c, 3, nil), topic(t, c, 3, nil), topic(t, c, 1, nil)
+	state := filepath.Join(t.TempDir(), "state")
+	path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: [topic:%s, topic:%s]\nto: topic:%s\nstate: %s\n%s", strings.Join(b, ","), runs, qrels, to, state, steps))
+	behind := func() (n int64) {
+		t.Helper()
+		out, _ := execute(t, "", 0, "topics", "lag", path)
+		for line := range strings.Lines(out) {
+			var l struct{ Behind int64 }
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatal(err)
+			}
+			n += l.Behind
+		}
+		return n
+	}
+	third := len(predictions) / 3
+	early := len(gold) / 4
+	produce(t, c, runs, predictions[:third])
+	produce(t, c, qrels, gold[:early])
+	for i, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		before := published(t, c, to)
+		p, _, told := command(t, "run", "-q", path)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { return published(t, c, to) > before })
+		if err := p.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		err := p.Wait()
+		if sig == syscall.SIGTERM && (p.ProcessState.ExitCode() != 143 || behind() != 0) {
+			t.Fatalf("%v: exit %v, %d behind; %s", sig, err, behind(), told)
+		}
+		latest, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+		if strings.Contains(latest, `"final":true`) {
+			t.Errorf("%v: a result is final, though the topics have not ended", sig)
+		}
+		produce(t, c, runs, [][]record{predictions[third : 2*third], predictions[2*third:]}[i])
+	}
+	produce(t, c, qrels, gold[early:])
+	if n := behind(); n < int64(len(gold)-early) {
+		t.Errorf("%d behind, want %d at least", n, len(gold)-early)
+	}
+	_, told := execute(t, "", 0, "run", "--until-end", path)
+	if want := fmt.Sprintf("parse line: received %d = passed", len(predictions)+len(gold)); !strings.Contains(strings.ReplaceAll(told, ",", ""), want) {
+		t.Errorf("want %q, got %s", want, told)
+	}
+	got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+	if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+		t.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+	}
+	if n := behind(); n != 0 {
+		t.Errorf("%d behind at the end", n)
+	}
+	execute(t, "", 0, "state", "verify", state)
+
+	other := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: topic:%s\nto: topic:%s\nstate: %s\n%s", strings.Join(b, ","), runs, to, state, steps))
+	if _, told := execute(t, "", 5, "run", "--until-end", other); !strings.Contains(told, "from") {
+		t.Errorf("other topics: %s", told)
+	}
+}
+
+// A result whose group has emptied is deleted by a tombstone.
+func TestWithdrawn(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to := topic(t, c, 2, nil), topic(t, c, 1, nil)
+	send := func(ticker string, revision int) {
+		t.Helper()
+		produce(t, c, in, []record{
+			{"q", fmt.Sprintf(`{"kind":"run","query_id":"q","run":"a","ticker":%q,"revision":%d,"top":[{"id":"p"}]}`, ticker, revision)},
+			{"q", `{"kind":"qrel","query_id":"q","passage_id":"p"}`},
+		})
+	}
+	all := strings.Join(b, ",")
+	path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: topic:%s\nto: topic:%s\nstages:\n  - score: {measure: success@1}\n  - aggregate: {by: ticker, every: 50ms}\n", all, in, to))
+	p, _, told := command(t, "run", "-q", path)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	latest := func() string {
+		out, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, "--latest", to)
+		return out
+	}
+	send("old", 1)
+	until(t, func() bool { return strings.Contains(latest(), `"ticker":"old"`) })
+	send("new", 2)
+	until(t, func() bool {
+		s := latest()
+		return strings.Contains(s, `"ticker":"new"`) && !strings.Contains(s, `"ticker":"old"`)
+	})
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(); p.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v: %s", err, told)
+	}
+	if out, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, to); !strings.Contains(out, "null\n") {
+		t.Errorf("no tombstone: %s", out)
+	}
+}
+
+// published is how many messages a topic has.
+func published(t *testing.T, c *kafka.Client, topic string) int {
+	t.Helper()
+	n := 0
+	if err := c.Cat(t.Context(), topic, func(topics.Message) error { n++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// until waits for something that must happen soon.
+func until(t *testing.T, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(30 * time.Second)
+	for !f() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// Rejects go to their topic and do not end the job with 3, unless that is asked for.
+func TestRunRejects(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to, rejects := topic(t, c, 3, nil), topic(t, c, 1, nil), topic(t, c, 1, nil)
+	predictions, _ := workload(20)
+	produce(t, c, in, append(predictions, record{"x", "{broken"}, record{"y", strings.Repeat("z", 2000)}))
+	path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: topic:%s\nto: topic:%s\nrejects: topic:%s\nmax_line: 1000\n%s", strings.Join(b, ","), in, to, rejects, steps))
+	execute(t, "", 0, "run", "--until-end", path)
+	execute(t, "", 3, "run", "--until-end", "--max-rejects", "1", path)
+	got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", rejects)
+	if n := strings.Count(got, "\n"); n != 2 || !strings.Contains(got, `"parse"`) || !strings.Contains(got, `"too_large"`) || !strings.Contains(got, in+"[") {
+		t.Errorf("%d rejects: %s", n, got)
+	}
+}
+
+// What cannot work is refused, and says why.
+func TestRunRefuses(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	three, one, to := topic(t, c, 3, nil), topic(t, c, 1, nil), topic(t, c, 1, nil)
+	f := func(brokers, from, to string, code int, want string, args ...string) {
+		t.Helper()
+		path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: %s\nto: %s\n%s", brokers, from, to, steps))
+		_, told := execute(t, "", code, append(append([]string{"run", "-q"}, args...), path)...)
+		if !strings.Contains(told, want) {
+			t.Errorf("from %s to %s: got %q, want %q", from, to, told, want)
+		}
+	}
+	all := strings.Join(b, ",")
+	f(all, "topic:"+name("none"), "topic:"+to, 4, "topic is not there", "--until-end")
+	f(all, "topic:"+three, "topic:"+name("none"), 4, "topic is not there", "--until-end")
+	f(all, fmt.Sprintf("[topic:%s, topic:%s]", three, one), "topic:"+to, 2, "equal partitions", "--until-end")
+	f(all, fmt.Sprintf("[topic:%s, x.ndjson]", three), "topic:"+to, 2, "want topics in a list", "--until-end")
+	f(all, "topic:"+three, "topic:"+three, 2, "is an input of this pipeline", "--until-end")
+	f(all, "'topic:'", "topic:"+three, 2, "want topic:NAME", "--until-end")
+	f(all, "stdin", "topic:"+to, 2, "files and pipes end by themselves", "--until-end")
+	f(closedPort(t), "topic:"+three, "topic:"+to, 4, "check that a broker listens there", "--until-end")
+	f("nowhere", "topic:"+three, "topic:"+to, 2, "want host:port")
+
+	// A record in another partition than that of its route.
+	p := c.NewProducer(t.Context(), kafka.None)
+	closing(t, p)
+	wrong := topics.Message{Partition: (kafka.Partition([]byte("q0"), 3) + 1) % 3, Value: []byte(`{"kind":"run","query_id":"q0","run":"a","top":[]}`)}
+	if err := errors.Join(p.SendTo(t.Context(), three, wrong)...); err != nil {
+		t.Fatal(err)
+	}
+	f(all, "topic:"+three, "topic:"+to, 2, `run with route "q0" belongs in partition`, "--until-end")
+	f(all, "topic:"+three, "topic:"+to, 2, "as the key", "--until-end")
+}
+
+// closedPort is an address where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// The topics commands make what a pipeline needs and show it.
+func TestTopicsCommands(t *testing.T) {
+	b := cluster(t)
+	in, gold, to, rejects := name("in"), name("gold"), name("out"), name("rejects")
+	all := strings.Join(b, ",")
+	path := pipeline(t, fmt.Sprintf("brokers: [%s]\nfrom: [topic:%s, topic:%s]\nto: topic:%s\nrejects: topic:%s\n%s", all, in, gold, to, rejects, steps))
+	out, _ := execute(t, "", 0, "topics", "create", "--partitions", "3", path)
+	if strings.Count(out, `"partitions":3,"made":true`) != 4 {
+		t.Errorf("create: %s", out)
+	}
+	out, _ = execute(t, "", 0, "topics", "create", path)
+	if strings.Count(out, `"made":false`) != 4 {
+		t.Errorf("create again: %s", out)
+	}
+	if _, told := execute(t, "", 2, "topics", "create", "--partitions", "2", path); !strings.Contains(told, in+": want 2 partitions, got 3") {
+		t.Errorf("create with other partitions: %s", told)
+	}
+	out, _ = execute(t, "", 0, "topics", "describe", path)
+	if strings.Count(out, `"first":0,"end":0`) != 12 || !strings.Contains(out, `"cleanup.policy":"compact"`) {
+		t.Errorf("describe: %s", out)
+	}
+	// A pipeline from a pipe to a topic, by route.
+	predictions, _ := workload(10)
+	execute(t, lines(predictions), 0, "run", "-q", pipeline(t, fmt.Sprintf("brokers: [%s]\nto: topic:%s\nstages: [parse: {}]\n", all, in)))
+	out, _ = execute(t, "", 0, "topics", "cat", "--brokers", all, "--latest", in)
+	if n := strings.Count(out, "\n"); n != 20 {
+		t.Errorf("%d latest predictions, want 20: %s", n, out)
+	}
+	execute(t, "", 0, "run", "-q", "--until-end", path)
+	execute(t, "", 4, "topics", "cat", "--brokers", all, name("none"))
+	execute(t, "", 4, "topics", "cat", "--brokers", closedPort(t), in)
+	execute(t, "", 2, "topics", "cat", in)
+	execute(t, "", 2, "topics", "lag", path)
+}
