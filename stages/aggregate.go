@@ -608,7 +608,7 @@ func (d *digester) pattern(s *evalstream.Score) (uint32, *evalstream.Fault) {
 	for _, r := range s.Ratings {
 		d.literals = append(d.literals, ratingText(r.Value))
 	}
-	d.key = appendPattern(append(d.key[:0], 'r'), d.literals)
+	d.key = metric.AppendPattern(append(d.key[:0], 'r'), d.literals)
 	return d.patterns.id(d.key, func(_ uint32, name string) {
 		d.a.newContribution(contribution{ratings: name[1:]})
 	}), nil

@@ -636,8 +636,6 @@ func ratingText(literal string) string {
 	return s
 }
 
-func appendPattern(dst []byte, literals []string) []byte { return metric.AppendPattern(dst, literals) }
-
 func sortByKey(recs []evalstream.Record) {
 	keys := make(map[evalstream.Body]string, len(recs))
 	for i := range recs {
