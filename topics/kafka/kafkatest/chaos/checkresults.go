@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+)
+
+// checkPartials compares the last partial of each key with what the pipe's aggregate
+// makes of each partition of the scores. A cell that has emptied is as good as none.
+func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]violation, error) {
+	f := findings{check: "partials"}
+	take := func(into map[string]string, o object) {
+		if !o.zero("n", "pending", "unjudged", "expired", "judged") {
+			into[o.of("partition", "family", "by", "window", "pane")] = o.text()
+		}
+	}
+	want, got := map[string]string{}, map[string]string{}
+	for n := range scored.partitions {
+		lines, _, err := p.aggregate(ctx, values(scored.data(n)), n)
+		if err != nil {
+			return nil, err
+		}
+		for _, line := range lines { // the last of each key stays
+			o, err := parseObject(line)
+			if err != nil {
+				return nil, err
+			}
+			take(want, o)
+		}
+	}
+	where := map[string]int{}
+	for n := range partials.partitions {
+		for key, m := range partials.latest(n) {
+			if other, ok := where[key]; ok {
+				f.add("key %q is in partitions %d and %d", key, other, n)
+			}
+			where[key] = n
+			o, err := parseObject(string(m.value))
+			if err != nil {
+				return nil, err
+			}
+			take(got, o)
+		}
+	}
+	f.compare("partial", want, got)
+	return f.found, nil
+}
+
+// checkResults compares the last result of each key with that of the pipe on all
+// records, without what depends on how it came about.
+func checkResults(ctx context.Context, p pipe, sources []*topicLog, results *topicLog) ([]violation, error) {
+	f := findings{check: "results"}
+	take := func(into map[string]string, line string) error {
+		o, err := parseObject(line)
+		if err != nil {
+			return err
+		}
+		for _, field := range []string{"through", "revision", "closed"} {
+			delete(o, field)
+		}
+		into[o.of("metric", "by", "window")] = o.text()
+		return nil
+	}
+	var lines []string
+	for _, s := range sources {
+		for n := range s.partitions {
+			lines = append(lines, values(s.data(n))...)
+		}
+	}
+	out, err := p.results(ctx, lines)
+	if err != nil {
+		return nil, err
+	}
+	want, got := map[string]string{}, map[string]string{}
+	for _, line := range out {
+		if err := take(want, line); err != nil {
+			return nil, err
+		}
+	}
+	for n := range results.partitions {
+		for _, m := range results.latest(n) {
+			if err := take(got, string(m.value)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	f.compare("result", want, got)
+	return f.found, nil
+}
