@@ -38,8 +38,8 @@ func (w *world) write(of string, partition int32, key, value string) {
 func (w *world) reject(t *testing.T, of string, partition int, rejects map[int]reject) {
 	t.Helper()
 	for line, r := range rejects {
-		w.write("rejects", 0, "", fmt.Sprintf(`{"kind":"reject","pos":%q,"stage":%q,"class":%q,"reason":%q}`,
-			w.log(of).pos(partition, w.log(of).partitions[partition][line].offset), r.Stage, r.Class, r.Reason))
+		w.write("rejects", 0, "", fmt.Sprintf(`{"kind":"reject","pos":%q,"class":%q,"reason":%q}`,
+			w.log(of).pos(partition, w.log(of).partitions[partition][line].offset), r.Class, r.Reason))
 	}
 }
 
@@ -91,6 +91,7 @@ func simulate(t *testing.T, program string, seed uint64, apart bool) *world {
 		w.write("runs", kafka.Partition([]byte(route), partitions), route, parsed[n][0])
 		parsed[n] = parsed[n][1:]
 	}
+	judged := map[string]string{}
 	for n := range partitions {
 		runs := values(w.log("runs").partitions[n])
 		scored, rejects := must(w.pipe.score(ctx, runs))
@@ -106,6 +107,15 @@ func simulate(t *testing.T, program string, seed uint64, apart bool) *world {
 			o, err := parseObject(line)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if o.string("family") == "judged" {
+				continue
+			}
+			if of := o.of("judged"); of != judged[o.of("partition")] {
+				judged[o.of("partition")] = of
+				for at := range int32(partitions) {
+					w.write("partials", at, o.of("partition"), fmt.Sprintf(`{"kind":"partial","step":"aggregate","partition":%d,"family":"judged","judged":%s}`, n, strings.Trim(of, "[]")))
+				}
 			}
 			key := o.of("partition", "by", "window", "pane", "family")
 			w.write("partials", kafka.Partition([]byte(o.of("window")), partitions), key, line)

@@ -7,7 +7,7 @@ import (
 )
 
 // checkRejects compares the rejects with those of the pipe: each bad line has one, with
-// its position and its class.
+// its position, its class and the reason.
 func checkRejects(ctx context.Context, p pipe, f flow, logs map[string]*topicLog) ([]violation, error) {
 	want := map[string]string{}
 	expect := func(of *topicLog, run func(context.Context, []string) ([]string, map[int]reject, error)) error {
@@ -18,7 +18,7 @@ func checkRejects(ctx context.Context, p pipe, f flow, logs map[string]*topicLog
 				return err
 			}
 			for i, r := range rejects {
-				want[fmt.Sprintf("%s %v", r.Stage, place{of.name, n, ms[i].offset})] = r.Class + ": " + r.Reason
+				want[place{of.name, n, ms[i].offset}.String()] = r.Class + ": " + r.Reason
 			}
 		}
 		return nil
@@ -40,11 +40,10 @@ func checkRejects(ctx context.Context, p pipe, f flow, logs map[string]*topicLog
 			if err := json.Unmarshal(m.value, &r); err != nil {
 				return nil, fmt.Errorf("%v: %w", place{rejects.name, n, m.offset}, err)
 			}
-			key := r.Stage + " " + r.Pos
-			if _, ok := got[key]; ok {
-				found.add("%v: %s is there already", place{rejects.name, n, m.offset}, key)
+			if _, ok := got[r.Pos]; ok {
+				found.add("%v: %s is there already", place{rejects.name, n, m.offset}, r.Pos)
 			}
-			got[key] = r.Class + ": " + r.Reason
+			got[r.Pos] = r.Class + ": " + r.Reason
 		}
 	}
 	found.compare("reject of", want, got)

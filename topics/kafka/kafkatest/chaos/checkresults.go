@@ -2,18 +2,27 @@ package main
 
 import (
 	"context"
+	"fmt"
 )
 
 // checkPartials compares the last partial of each key with what the pipe's aggregate
 // makes of each partition of the scores. A cell that has emptied is as good as none.
+// How many units are judged is told to every partition of the topic.
 func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]violation, error) {
 	f := findings{check: "partials"}
-	take := func(into map[string]string, o object) {
-		if !o.zero("n", "pending", "unjudged", "expired", "judged") {
+	const toAll = "judged" // the family of what every partition is told
+	counts := []string{"n", "pending", "unjudged", "expired", "judged"}
+	want, got := map[string]string{}, map[string]string{}
+	take := func(into map[string]string, o object, at int) {
+		delete(o, "step") // a filter has no name
+		switch {
+		case o.zero(counts...):
+		case o.string("family") == toAll:
+			into[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")
+		default:
 			into[o.of("partition", "family", "by", "window", "pane")] = o.text()
 		}
 	}
-	want, got := map[string]string{}, map[string]string{}
 	for n := range scored.partitions {
 		lines, _, err := p.aggregate(ctx, values(scored.data(n)), n)
 		if err != nil {
@@ -24,21 +33,27 @@ func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]v
 			if err != nil {
 				return nil, err
 			}
-			take(want, o)
+			take(want, o, n)
+			if o.string("family") == toAll || o.zero("judged") {
+				continue
+			}
+			for at := range partials.partitions {
+				want[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")
+			}
 		}
 	}
 	where := map[string]int{}
 	for n := range partials.partitions {
 		for key, m := range partials.latest(n) {
-			if other, ok := where[key]; ok {
-				f.add("key %q is in partitions %d and %d", key, other, n)
-			}
-			where[key] = n
 			o, err := parseObject(string(m.value))
 			if err != nil {
 				return nil, err
 			}
-			take(got, o)
+			if other, ok := where[key]; ok && o.string("family") != toAll {
+				f.add("key %q is in partitions %d and %d", key, other, n)
+			}
+			where[key] = n
+			take(got, o, n)
 		}
 	}
 	f.compare("partial", want, got)

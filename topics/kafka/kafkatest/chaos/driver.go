@@ -21,6 +21,9 @@ const (
 // patience is how long a member may take to end after SIGTERM.
 const patience = 90 * time.Second
 
+// startPatience is how soon a member that starts without a broker ends.
+const startPatience = 20 * time.Second
+
 // A driver does to the members of a pipeline what the plan says. It belongs to one
 // goroutine, on the thread that lives longest.
 type driver struct {
@@ -33,6 +36,7 @@ type driver struct {
 	exits  chan ended
 	ready  chan error // what became of the broker's restart
 	busy   bool       // the broker is being restarted
+	back   time.Time  // when it was last
 	todo   []task
 	did    map[action]int
 	faults []violation
@@ -80,7 +84,7 @@ func (d *driver) loop(ctx context.Context, over func() bool) error {
 		case e := <-d.exits:
 			d.exited(e)
 		case err := <-d.ready:
-			d.busy = false
+			d.busy, d.back = false, time.Now()
 			if err != nil {
 				return err
 			}
@@ -106,6 +110,15 @@ func (d *driver) after(wait time.Duration, do func(context.Context) error) {
 }
 
 func (d *driver) start(s *slot) error {
+	if d.busy { // whoever starts members waits for the broker, but cannot always know
+		d.after(time.Second, func(context.Context) error {
+			if s.member != nil {
+				return nil
+			}
+			return d.start(s)
+		})
+		return nil
+	}
 	m, err := start(d.program, d.dir, d.yaml, s, d.exits)
 	if err == nil {
 		d.tell("%s starts as process %d", s, m.cmd.Process.Pid)
@@ -202,11 +215,14 @@ func (d *driver) restart(ctx context.Context, how action) {
 func (d *driver) exited(e ended) {
 	d.tell("%s has ended: %s", e.slot, e.state)
 	e.slot.member = nil
-	if fault := e.fault(); fault != "" {
+	if e.lost() && (d.busy || e.began.Before(d.back)) && time.Since(e.began) < startPatience {
+		// A start without a broker ends at once; whoever supervises it tries again.
+		e.again = true
+	} else if fault := e.fault(); fault != "" {
 		d.faults = append(d.faults, violation{"members", fault})
 	}
 	if e.again {
-		d.after(0, func(context.Context) error {
+		d.after(time.Second, func(context.Context) error {
 			if e.slot.member != nil {
 				return nil
 			}

@@ -45,6 +45,7 @@ type options struct {
 	rate      int
 	root      string
 	mutations bool
+	keep      bool
 	seeds     int
 }
 
@@ -58,6 +59,7 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
+	fs.BoolVar(&o.keep, "keep", false, "keep what was done and told in rounds without violations too")
 	fs.IntVar(&o.seeds, "seeds", 10, "with -mutations: how many seeds to try for each")
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -81,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 	} else {
 		err = s.test(ctx)
 	}
-	if err == nil {
+	if err == nil && !o.keep {
 		err = os.RemoveAll(dir)
 	}
 	return err
@@ -126,6 +128,10 @@ func (s *session) round(ctx context.Context, program string, seed uint64) (*outc
 	}
 	if len(out.violations) > 0 {
 		out.report(os.Stderr, dir)
+		return out, nil
+	}
+	if s.keep {
+		fmt.Fprintf(os.Stderr, "chaos: seed %d: kept in %s\n", seed, dir)
 		return out, nil
 	}
 	return out, os.RemoveAll(dir)

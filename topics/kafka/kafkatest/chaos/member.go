@@ -41,7 +41,8 @@ type member struct {
 	as     standing
 	asked  time.Time // when it was asked to leave
 	again  bool      // another one follows it
-	stderr string    // file
+	began  time.Time
+	stderr string // file
 }
 
 // ended is what a member's exit says.
@@ -55,7 +56,7 @@ type ended struct {
 // that none outlives the test.
 func start(program, dir, yaml string, s *slot, exits chan<- ended) (*member, error) {
 	s.times++
-	m := &member{slot: s, stderr: filepath.Join(dir, fmt.Sprintf("%s.%d.stderr", s, s.times))}
+	m := &member{slot: s, began: time.Now(), stderr: filepath.Join(dir, fmt.Sprintf("%s.%d.stderr", s, s.times))}
 	args := []string{"run", "--only", s.step}
 	if s.number%2 == 0 {
 		args = append(args, "--state", filepath.Join(dir, "state", s.String()))
@@ -85,6 +86,12 @@ func (m *member) signal(s syscall.Signal) {
 	_ = m.cmd.Process.Signal(s)
 }
 
+// deaf is how long a process that starts may not yet listen to signals.
+const deaf = 2 * time.Second
+
+// lost says that the member found no broker when it started.
+func (e ended) lost() bool { return e.as == running && e.state.ExitCode() == 4 }
+
 // fault says what is wrong with the exit, "" if it is as it should be.
 func (e ended) fault() string {
 	status, ok := e.state.Sys().(syscall.WaitStatus)
@@ -95,6 +102,8 @@ func (e ended) fault() string {
 	case e.as == killed && status.Signaled():
 		return ""
 	case e.as == leaving && status.Exited() && status.ExitStatus() == 128+int(syscall.SIGTERM):
+		return ""
+	case e.as == leaving && status.Signaled() && status.Signal() == syscall.SIGTERM && e.asked.Sub(e.began) < deaf:
 		return ""
 	case e.as == leaving:
 		return fmt.Sprintf("%s: %s after SIGTERM, want exit status 143; %s", e.slot, e.state, e.last())

@@ -23,7 +23,6 @@ type pipe struct {
 // A reject is one object on the rejects topic.
 type reject struct {
 	Pos    string `json:"pos"`
-	Stage  string `json:"stage"`
 	Class  string `json:"class"`
 	Reason string `json:"reason"`
 }

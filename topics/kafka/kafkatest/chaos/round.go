@@ -61,7 +61,8 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 // the outcome.
 func (r *round) run(ctx context.Context) (*outcome, error) {
 	began := time.Now()
-	f := flow{name: fmt.Sprintf("chaos%d", r.seed), brokers: r.brokers, apart: r.seed%2 == 1}
+	// The broker may still have the topics of another session.
+	f := flow{name: fmt.Sprintf("chaos-%d-%x", r.seed, began.UnixMilli()), brokers: r.brokers, apart: r.seed%2 == 1}
 	out := &outcome{seed: r.seed, apart: f.apart}
 	yaml := filepath.Join(r.dir, "pipeline.yaml")
 	if err := os.WriteFile(yaml, []byte(f.yaml()), 0o600); err != nil {
@@ -83,6 +84,9 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 
 	fed, feedingEnds := make(chan error, 1), time.Now().Add(r.length*9/10)
 	go func() { fed <- r.feed(ctx, f, feedingEnds) }()
+	watched, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	go r.watch(watched, ledger, f, began, log)
 	d := &driver{program: r.program, dir: r.dir, yaml: yaml, broker: r.broker, log: log}
 	defer d.end()
 	if err := d.run(ctx, plan(r.seed, r.length), r.length); err != nil {
@@ -160,6 +164,31 @@ func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 		}
 	}
 	return nil
+}
+
+// watch tells now and then how far the pipeline is.
+func (*round) watch(ctx context.Context, ledger reader, f flow, began time.Time, log io.Writer) {
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		far := ""
+		for _, name := range f.topics() {
+			timed, cancel := context.WithTimeout(ctx, time.Second)
+			_, stable, err := ledger.ends(timed, name, partitions)
+			cancel()
+			if err != nil { // the broker is away
+				far += " ?"
+				continue
+			}
+			far += fmt.Sprintf(" %s %v", strings.TrimPrefix(name, f.name+"."), stable)
+		}
+		fmt.Fprintf(log, "%6.1fs ends:%s\n", time.Since(began).Seconds(), far)
+	}
 }
 
 // count is how many scores are there.

@@ -47,7 +47,7 @@ const sessionTimeout = 10 * time.Second
 // where the round is long enough, a broker's restart at most once in 20 seconds.
 func plan(seed uint64, length time.Duration) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	const first, mean = 2 * time.Second, 2 * time.Second
+	const first, mean = 2 * time.Second, 3 * time.Second
 	var names, weighted []action
 	for a, weight := range actions() {
 		names = append(names, a)
