@@ -227,6 +227,23 @@ type Count struct {
 	N    []int64
 }
 
+// Mark says how far the owner of a partition has come. It is written to all partitions of
+// the topic behind its step, and never to stdout.
+type Mark struct {
+	Step                  string
+	Partition, Partitions int32 // of the step's input
+	Watermark             Time  // NoTime before the first record with a time
+	Idle                  bool  // nothing has come for the idle timeout
+	Ended                 bool  // the input had an end, and everything that came of it stands before this
+	Through               []Cursor
+}
+
+// Cursor says where a partition of a topic is read next.
+type Cursor struct {
+	Origin Origin
+	Next   int64 // offset
+}
+
 // Rejected is a record set aside.
 type Rejected struct {
 	At     Pos
@@ -256,6 +273,9 @@ func (*Result) Kind() string { return "result" }
 
 // Kind is "partial".
 func (*Partial) Kind() string { return "partial" }
+
+// Kind is "mark".
+func (*Mark) Kind() string { return "mark" }
 
 // Kind is "reject".
 func (*Rejected) Kind() string { return "reject" }
