@@ -213,6 +213,10 @@ type Partial struct {
 	Settings              *Settings
 }
 
+// JudgedFamily is the family of a partial that carries the number of judged units of a
+// partition alone, and no cell: whoever merges needs it, whichever cells it has.
+const JudgedFamily = "judged"
+
 // Cell is an accumulator in the form in which it travels.
 type Cell struct {
 	N, Pending, Unjudged, Expired int64

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -646,6 +647,30 @@ func (s *Summary) countOf(step string, counters []Counter) {
 }
 
 func (s *Summary) add(row Tally) { addTally(&s.Tallies, row) }
+
+// Add adds what another job did, row by row and counter by counter.
+func (s *Summary) Add(o Summary) {
+	s.Lines, s.Blank, s.Rejects = s.Lines+o.Lines, s.Blank+o.Blank, s.Rejects+o.Rejects
+	by := maps.Clone(s.ByClass)
+	if by == nil {
+		by = map[Class]int64{}
+	}
+	for class, n := range o.ByClass {
+		by[class] += n
+	}
+	s.ByClass = by
+	for _, row := range o.Tallies {
+		s.add(row)
+	}
+	for _, c := range o.Counters {
+		s.count(c.Step, []Counter{c})
+	}
+	for _, n := range o.Notes {
+		if !slices.Contains(s.Notes, n) {
+			s.Notes = append(s.Notes, n)
+		}
+	}
+}
 
 // read hands out the next block. A line that was handed out before (a redelivery)
 // is cut away here, so that it is not received again.

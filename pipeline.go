@@ -1,6 +1,7 @@
 package evalstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,8 @@ type Step struct {
 	// Via is the topic that the step writes to and the next one reads from, so that the
 	// two can run apart; "": they run in one process.
 	Via string
+	// Segment names the segment that begins with this step; "": it is named after the step.
+	Segment string
 	// Side are topics that are read together with what comes from the step before.
 	Side []string
 	// Doc says in one line what the step will do, for plan.
@@ -74,7 +77,7 @@ func (p *Pipeline) Segments(from []string, to string) []Segment {
 	s := Segment{Pipeline: &Pipeline{}, From: slices.Clone(from)}
 	for _, step := range p.Steps {
 		if len(s.Steps) == 0 {
-			s.Name = p.Name + "." + step.Name
+			s.Name = p.Name + "." + cmp.Or(step.Segment, step.Name)
 		}
 		s.Steps = append(s.Steps, step)
 		s.From = append(s.From, step.Side...)
