@@ -294,23 +294,24 @@ func (c *Client) Cat(ctx context.Context, topic string, f func(topics.Message) e
 		if err != nil {
 			return c.explain(tp.String(), err)
 		}
-		r := c.Read(tp, First, ReadOptions{OnGap: SkipGap})
-		for r.At() < end {
-			b, err := r.Next(ctx)
-			if err != nil {
-				return err
-			}
+		enough := false // said by f; the broker's errors may be io.EOF too
+		err = c.scan(ctx, tp, First, end, ReadOptions{OnGap: SkipGap}, func(b Batch) error {
 			for _, m := range b.Messages {
 				if m.Offset >= end {
 					break
 				}
 				if err := f(m); err != nil {
-					if errors.Is(err, io.EOF) {
-						return nil
-					}
+					enough = errors.Is(err, io.EOF)
 					return err
 				}
 			}
+			return nil
+		})
+		if enough {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
