@@ -11,9 +11,9 @@ import (
 // defaultEvery is the rhythm of results from topics.
 const defaultEvery = "1s"
 
-// cut completes the steps of a pipeline that reads topics: what aggregates publishes each
+// cutUp completes the steps of a pipeline that reads topics: what aggregates publishes each
 // second, and what several partitions have aggregated is put together behind a cut.
-func (e *ends) cut(ctx context.Context, list []stage, spec *evalstream.Spec) ([]stage, error) {
+func cutUp(ctx context.Context, list []stage, spec *evalstream.Spec, e *ends, partitions func(context.Context, string) (int32, error)) ([]stage, error) {
 	if err := e.checkVias(list); err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (e *ends) cut(ctx context.Context, list []stage, spec *evalstream.Spec) ([]
 			if !given {
 				o.Every = defaultEvery
 			}
-			n, err := e.client.Partitions(ctx, input)
+			n, err := partitions(ctx, input)
 			if err != nil {
 				return nil, err
 			}

@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 
 	"evalstream"
-	"evalstream/stages"
 	"evalstream/topics"
 	"evalstream/topics/kafka"
 )
@@ -190,7 +187,7 @@ func guard(p *evalstream.Pipeline, front []string, partitions int32) (*evalstrea
 	check := evalstream.Step{Name: "partition check", Doc: "stop at a record that is not in the partition of its route", New: func() (evalstream.Stage, error) {
 		return &placement{front: front, partitions: partitions}, nil
 	}}
-	return evalstream.New(p.Name, slices.Insert(slices.Clone(p.Steps), 1, check)...) // behind parse
+	return &evalstream.Pipeline{Name: p.Name, Steps: slices.Insert(slices.Clone(p.Steps), 1, check)}, nil // behind parse
 }
 
 // anyStep reports whether f holds for a step that does not gather.

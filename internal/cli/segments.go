@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -19,7 +17,6 @@ import (
 
 	"evalstream"
 	"evalstream/codecs"
-	"evalstream/internal/telemetry"
 	"evalstream/topics/kafka"
 	statedir "evalstream/topics/state"
 )
@@ -35,7 +32,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 			err = closeErr
 		}
 	}()
-	if list, err = ends.cut(ctx, list, spec); err != nil {
+	if list, err = cutUp(ctx, list, spec, ends, counts(ends.client, 0)); err != nil {
 		return err
 	}
 	if err := c.needsResults(list); err != nil {
@@ -83,10 +80,9 @@ type flow struct {
 	cache    string // directory; "": none
 	segments []*kafka.Segment
 
-	lines    atomic.Int64
-	mu       sync.Mutex
-	sums     map[owned]evalstream.Summary
-	exporter *telemetry.Exporter
+	lines atomic.Int64
+	mu    sync.Mutex
+	sums  map[owned]evalstream.Summary
 }
 
 // owned is a partition of a segment.
@@ -107,80 +103,53 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 			return err
 		}
 	}
-	all := p.Segments(f.ends.from, f.ends.to)
-	chosen, err := choose(all, only)
+	cuts, err := layoutOf(p, list, f.ends)
+	if err != nil {
+		return err
+	}
+	chosen, err := cuts.choose(only)
 	if err != nil {
 		return err
 	}
 	ends := map[kafka.TopicPartition]int64{}
-	whole := complete(list)
-	for i, seg := range all {
-		own := whole[:len(seg.Steps)]
-		whole = whole[len(seg.Steps):]
-		front := seg.From
-		if i > 0 {
-			front = seg.From[1:]
-		}
+	for i := range cuts.segments {
+		cut := &cuts.segments[i]
 		if untilEnd {
-			if err := f.ends.client.Ends(ctx, ends, front...); err != nil {
+			if err := f.ends.client.Ends(ctx, ends, cut.front...); err != nil {
 				return err
 			}
 		}
 		if !chosen[i] {
 			continue
 		}
-		s, err := f.segment(ctx, seg, front, own)
+		s, err := f.segment(ctx, cut)
 		if err != nil {
 			return err
 		}
 		if untilEnd {
 			s.FrontEnds = maps.Clone(ends)
 		}
-		s.Layout = layoutOf(all)
+		s.Cut, s.Layout = i+1 < len(cuts.segments), cuts.fingerprint()
 		f.segments = append(f.segments, s)
 	}
 	return nil
 }
 
-// choose says which segments run: the one that has the step, or all.
-func choose(all []evalstream.Segment, only string) ([]bool, error) {
-	chosen := make([]bool, len(all))
-	var names []string
-	for i, seg := range all {
-		chosen[i] = only == "" || slices.ContainsFunc(seg.Steps, func(s evalstream.Step) bool { return s.Name == only })
-		for _, s := range seg.Steps {
-			names = append(names, s.Name)
-		}
-	}
-	if !slices.Contains(chosen, true) {
-		return nil, evalstream.Usagef("only: no step %q%s", only, didYouMean(only, names))
-	}
-	return chosen, nil
-}
-
-// layoutOf is a short name of how a pipeline is cut.
-func layoutOf(all []evalstream.Segment) string {
-	h := fnv.New64a()
-	for _, seg := range all {
-		fmt.Fprintf(h, "%s %q %q;", seg.Name, seg.From, seg.To)
-	}
-	return strconv.FormatUint(h.Sum64(), 16)
-}
-
 // segment makes one ready to run.
-func (f *flow) segment(ctx context.Context, seg evalstream.Segment, front []string, own []stage) (*kafka.Segment, error) {
-	partitions, err := f.ends.client.Partitions(ctx, seg.From[0])
+func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, error) {
+	partitions, err := f.ends.client.Partitions(ctx, cut.From[0])
 	if err != nil {
 		return nil, err
 	}
+	seg := cut.Segment
 	name := seg.Name
-	guarded, err := guard(seg.Pipeline, front, partitions)
-	if err != nil {
+	if seg.Pipeline, err = guard(seg.Pipeline, cut.front, partitions); err != nil {
 		return nil, err
 	}
-	seg.Pipeline = guarded
+	seg.Name = name
 	s := &kafka.Segment{
-		Segment: seg, Client: f.ends.client, Front: front, Rejects: f.ends.rejects,
+		Segment: seg, Client: f.ends.client, Front: cut.front, Rejects: f.ends.rejects,
+		Remembers: cut.remembers, Replays: cut.gathers && !cut.remembers,
 		Encode: routed, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
 		RecordTime: f.common.timeFrom == "record",
 		Job: evalstream.Job{
@@ -188,15 +157,7 @@ func (f *flow) segment(ctx context.Context, seg evalstream.Segment, front []stri
 			IdleTimeout: time.Duration(f.common.idleTimeout), FailFast: f.common.failFast,
 		},
 	}
-	if s.Remembers, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool {
-		_, kept := st.(evalstream.Kept)
-		_, traced := st.(evalstream.Traced)
-		return kept || traced
-	}); err != nil {
-		return nil, err
-	}
-	s.Replays = !s.Remembers && slices.ContainsFunc(seg.Steps, func(st evalstream.Step) bool { return st.Gather })
-	if s.Options, err = stateOptions(own, f.common, f.kept.sides); err != nil {
+	if s.Options, err = stateOptions(cut.stages, f.common, f.kept.sides); err != nil {
 		return nil, err
 	}
 	s.Cache = func(p int32) (evalstream.Store, func() error, error) { return f.open(name, p) }

@@ -55,13 +55,13 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 		for _, p := range slices.Sorted(maps.Keys(byNumber)) {
 			wg.Go(func() {
 				err := c.ownOne(ctx, a, p, len(byNumber), byNumber[p], opt.Codec, own)
-				if err == nil || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-					return
+				if err == nil || ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
+					return // it, or another, has ended the generation already
 				}
 				mu.Lock()
 				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
 					lost = err
-				} else {
+				} else if bad == nil {
 					bad = err
 				}
 				mu.Unlock()

@@ -21,6 +21,8 @@ import (
 type Segment struct {
 	evalstream.Segment
 	Client *Client
+	// Cut says that To is read by the segment behind, which then gets marks.
+	Cut bool
 	// Front are those of From that no step of the pipeline writes: they bring no marks.
 	Front []string
 	// FrontEnds are where the topics at the front of the pipeline end for this segment,
@@ -299,7 +301,7 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.partitions, []int32{o.Partition}, s.Marked()
 	job.Store = store
 	job.CommitEvery = 10 * time.Millisecond
-	if s.To != "" {
+	if s.Cut {
 		job.MarkEvery = time.Second
 	}
 	out := &segmentOutput{seg: s, store: store, topic: s.To, next: s.Output}
