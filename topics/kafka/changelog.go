@@ -114,7 +114,7 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 		return nil, c.explain(l.tp().String(), err)
 	}
 	why, err := l.recall()
-	if err == nil && why == "" && l.note.Next > 0 {
+	if err == nil && why == "" && l.resumes() {
 		why = l.note.stale(first, end, now, span)
 	}
 	if err == nil && why != "" {
@@ -124,8 +124,8 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 		return nil, err
 	}
 	from := first
-	if l.note.Next > 0 {
-		from = l.note.Next - 1
+	if l.resumes() {
+		from = l.note.again()
 	}
 	if err := l.load(ctx, c, first, from, end); err != nil {
 		return nil, err
@@ -173,17 +173,23 @@ func (l *Changelog) recall() (why string, err error) {
 	}
 	l.loaded = cp
 	n := &l.note
-	if n.Format != changelogFormat || n.Topic != l.opt.Topic || n.Partition != l.opt.Partition || n.Partitions != l.opt.Partitions || n.Next <= 0 {
+	if n.Format != changelogFormat || n.Topic != l.opt.Topic || n.Partition != l.opt.Partition || n.Partitions != l.opt.Partitions || n.ID == "" || n.Next < 0 {
 		return fmt.Sprintf("it is that of %s[%d] of %d partitions", n.Topic, n.Partition, n.Partitions), nil
 	}
 	return l.differs(&n.origin), nil
 }
 
+// resumes says that the cache can be gone on with.
+func (l *Changelog) resumes() bool { return l.note.ID != "" }
+
+// again is the offset of the checkpoint before the position.
+func (n *note) again() int64 { return max(0, n.Next-1) }
+
 // stale says why the cache cannot be read on from its position; "" if it can.
 func (n *note) stale(first, end int64, now time.Time, span time.Duration) string {
 	age := now.Sub(time.UnixMilli(n.Millis))
 	switch {
-	case n.Next <= first || n.Next > end:
+	case n.again() < first || n.Next > end:
 		return fmt.Sprintf("its position is %d, and the topic has %d to %d", n.Next, first, end)
 	case age < 0 || age > span/2:
 		return fmt.Sprintf("it is %v old, and the topic forgets deletions after %v", age.Round(time.Second), span)
@@ -256,10 +262,9 @@ func (l *Changelog) Append(dst []Output, changes []evalstream.StepChanges, cp *e
 // gave for the partition; 0 where it gave nothing: the cache is then read on from
 // further back the next time.
 func (l *Changelog) Apply(changes []evalstream.StepChanges, cp *evalstream.Checkpoint, end int64) error {
-	if end <= l.note.Next {
-		return l.opt.Cache.Commit(l.opt.Partition, changes, cp)
+	if end > l.note.Next {
+		l.note.Next, l.note.Millis = end, time.Now().UnixMilli()
 	}
-	l.note.Next, l.note.Millis = end, time.Now().UnixMilli()
 	return l.commit(changes, cp)
 }
 

@@ -41,8 +41,8 @@ func (l *Changelog) load(ctx context.Context, c *Client, first, from, end int64)
 	if ld.behind > 0 {
 		return l.unfit("%d entries without a checkpoint behind them: something else writes to this topic", ld.behind)
 	}
-	resumed := l.note.Next > 0
-	if ld.last.Key == nil && !resumed {
+	if ld.last.Key == nil && !l.resumes() {
+		l.note.Millis = l.asked
 		return l.adopt("")
 	}
 	var e checkpointEntry
@@ -51,7 +51,7 @@ func (l *Changelog) load(ctx context.Context, c *Client, first, from, end int64)
 			return l.unfit("checkpoint at offset %d cannot be read: %w", ld.last.Offset, err)
 		}
 	}
-	if resumed && e.ID != l.note.ID {
+	if l.resumes() && e.ID != l.note.ID {
 		if err := l.clear(ctx, c, "the topic was deleted and made again"); err != nil {
 			return err
 		}

@@ -118,6 +118,7 @@ type membership struct {
 
 func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 	begin := time.Now()
+	told := false
 	for {
 		gen, err := cg.Next(ctx)
 		if ctx.Err() != nil {
@@ -129,13 +130,18 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 				continue
 			}
 			waited := time.Since(begin)
-			switch other := errors.Is(err, kgo.InconsistentGroupProtocol); {
-			case other && waited > 2*m.opt.Session:
+			switch {
+			case errors.Is(err, kgo.InconsistentGroupProtocol) && waited < 2*m.opt.Session:
+				if !told {
+					told = true
+					m.client.conf.log().WarnContext(ctx, "waiting for members of another layout to go", "group", m.opt.ID)
+				}
+				continue
+			case errors.Is(err, kgo.InconsistentGroupProtocol):
 				return &evalstream.ExitError{
 					Code: evalstream.ExitUsage, Err: fmt.Errorf("another layout of this pipeline is running in group %s: %w", m.opt.ID, err),
 					Hint: "stop all its members first",
 				}
-			case other:
 			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}
@@ -147,7 +153,7 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 		default:
 			return err
 		}
-		begin = time.Now()
+		begin, told = time.Now(), false
 	}
 }
 
