@@ -149,18 +149,18 @@ func (s *Segment) Run(ctx context.Context) error {
 // look counts partitions, of topics that must be there.
 func (s *Segment) look(ctx context.Context) error {
 	s.live, s.ended, s.origins = map[int32]*segmentSource{}, map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
-	return s.recount(ctx)
+	return s.recount(ctx, s.Client.Partitions)
 }
 
 // recount counts partitions again: some may have been added since the last owner. Where
 // units are remembered, their keys have moved then, and their state has not.
-func (s *Segment) recount(ctx context.Context) error {
+func (s *Segment) recount(ctx context.Context, ask func(context.Context, string) (int32, error)) error {
 	counts := map[string]int32{}
 	for _, topic := range append(slices.Clone(s.From), s.To, s.Rejects, s.Changelog()) {
 		if topic == "" {
 			continue
 		}
-		n, err := s.Client.Partitions(ctx, topic)
+		n, err := ask(ctx, topic)
 		if err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
 		case <-ctx.Done():
 		}
 	}()
-	if err := s.recount(ctx); err != nil {
+	if err := s.recount(ctx, s.Client.recount); err != nil {
 		return err
 	}
 	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
