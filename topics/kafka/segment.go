@@ -224,8 +224,12 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
 	})
-	defer sink.Close()
-	err := s.work(ctx, o, sink)
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
+	defer func() {
+		_ = sink.Close()
+		_ = store.close() // the sink applies what it has committed to the store until its end
+	}()
+	err := s.work(ctx, o, store)
 	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if drainErr := sink.Drain(drained); err == nil || errors.Is(err, errEnded) {
@@ -236,7 +240,7 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	return err
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
+func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -244,20 +248,19 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
 	go func() {
 		defer close(watched)
 		select {
-		case <-sink.Failed():
-			cancel(sink.Err())
+		case <-store.sink.Failed():
+			cancel(store.sink.Err())
 		case <-ctx.Done():
 		}
 	}()
 	if err := s.recount(ctx, s.Client.recount); err != nil {
 		return err
 	}
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
+	store.ctx = ctx
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
 		return err
 	}
-	defer store.close()
 	if h := s.Hooks.Loaded; h != nil {
 		h(o.Partition, time.Since(begin))
 	}

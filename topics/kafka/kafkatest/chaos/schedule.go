@@ -43,8 +43,8 @@ func (e event) String() string {
 // sessionTimeout is after how long a silent member is taken for dead.
 const sessionTimeout = 10 * time.Second
 
-// plan draws the events of a round of that length. Each action comes at least once
-// where the round is long enough, a broker's restart at most once in 20 seconds.
+// plan draws the events of a round of that length: first each action once, in some order,
+// then more of them. The broker is restarted at most once in 30 seconds.
 func plan(seed uint64, length time.Duration) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	const first, mean = 2 * time.Second, 3 * time.Second
@@ -59,8 +59,8 @@ func plan(seed uint64, length time.Duration) []event {
 	slices.Sort(weighted)
 	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	var events []event
-	broker := -20 * time.Second
-	for at := first; at < length; at += mean/4 + time.Duration(rng.ExpFloat64()*0.75*float64(mean)) {
+	broker := -30 * time.Second
+	for at := first; at < length; at += mean/2 + time.Duration(rng.Float64()*float64(mean)) {
 		e := event{at: at, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20), wait: time.Duration(rng.IntN(2500)) * time.Millisecond}
 		if len(names) > 0 {
 			e.what, names = names[0], names[1:]
@@ -68,7 +68,7 @@ func plan(seed uint64, length time.Duration) []event {
 			e.what = weighted[rng.IntN(len(weighted))]
 		}
 		if e.what == restart || e.what == crash {
-			if at-broker < 20*time.Second {
+			if at-broker < 30*time.Second {
 				e.what = kill
 			} else {
 				broker = at
