@@ -45,6 +45,7 @@ type options struct {
 	rate      int
 	root      string
 	mutations bool
+	only      string
 	keep      bool
 	seeds     int
 }
@@ -59,6 +60,7 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
+	fs.StringVar(&o.only, "only", "", "with -mutations: these `names`, with commas between")
 	fs.BoolVar(&o.keep, "keep", false, "keep what was done and told in rounds without violations too")
 	fs.IntVar(&o.seeds, "seeds", 10, "with -mutations: how many seeds to try for each")
 	if err := fs.Parse(args); err != nil {

@@ -22,9 +22,9 @@ const (
 	crash   action = "crash"   // kill -9 of the broker, which starts again
 )
 
-// actions are all of them and how often each is drawn.
-func actions() map[action]int {
-	return map[action]int{kill: 6, killAll: 1, pause: 5, term: 4, add: 3, remove: 3, restart: 1, crash: 1}
+// weights are what is done to members, and how often each is drawn.
+func weights() map[action]int {
+	return map[action]int{kill: 5, killAll: 1, pause: 6, term: 4, add: 3, remove: 2}
 }
 
 // An event is an action at a time of the round.
@@ -43,40 +43,38 @@ func (e event) String() string {
 // sessionTimeout is after how long a silent member is taken for dead.
 const sessionTimeout = 10 * time.Second
 
-// plan draws the events of a round of that length: first each action once, in some order,
-// then more of them. The broker is restarted at most once in 30 seconds.
+// plan draws the events of a round of that length: first each of what is done to members
+// once, in some order, then more of them; in between the broker is restarted now and
+// then.
 func plan(seed uint64, length time.Duration) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	const first, mean = 2 * time.Second, 3 * time.Second
 	var names, weighted []action
-	for a, weight := range actions() {
+	for a, weight := range weights() {
 		names = append(names, a)
-		for range weight {
-			weighted = append(weighted, a)
-		}
+		weighted = append(weighted, slices.Repeat([]action{a}, weight)...)
 	}
 	slices.Sort(names)
 	slices.Sort(weighted)
 	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	within := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 	var events []event
-	broker := -30 * time.Second
-	for at := first; at < length; at += mean/2 + time.Duration(rng.Float64()*float64(mean)) {
-		e := event{at: at, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20), wait: time.Duration(rng.IntN(2500)) * time.Millisecond}
+	broker := 20*time.Second + within(8*time.Second)
+	for at := first; at < length; at += mean/2 + within(mean) {
+		if at >= broker {
+			events = append(events, event{at: at, what: []action{restart, crash}[rng.IntN(2)]})
+			broker = at + 40*time.Second + within(30*time.Second)
+			continue
+		}
+		e := event{at: at, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20), wait: within(2500 * time.Millisecond)}
 		if len(names) > 0 {
 			e.what, names = names[0], names[1:]
 		} else {
 			e.what = weighted[rng.IntN(len(weighted))]
 		}
-		if e.what == restart || e.what == crash {
-			if at-broker < 30*time.Second {
-				e.what = kill
-			} else {
-				broker = at
-			}
-		}
 		if e.what == pause {
 			// From just before the others notice to long after they have taken over.
-			e.wait = sessionTimeout*8/10 + time.Duration(rng.IntN(6000))*time.Millisecond
+			e.wait = sessionTimeout*8/10 + within(6*time.Second)
 		}
 		events = append(events, e)
 	}
