@@ -12,26 +12,6 @@ import (
 	"evalstream/stages/metric"
 )
 
-// Conflict says what a second, different observation of a held slot does.
-type Conflict uint8
-
-// The ways to meet a conflict.
-const (
-	Replace Conflict = iota // the greatest (revision, position) wins
-	Refuse                  // it is a reject
-)
-
-// ParseConflict reads replace or reject.
-func ParseConflict(name string) (Conflict, error) {
-	switch name {
-	case "replace":
-		return Replace, nil
-	case "reject":
-		return Refuse, nil
-	}
-	return 0, fmt.Errorf("on-conflict: want replace or reject, got %q", name)
-}
-
 // OpenScoring is score over gold that comes with the stream, in any order.
 type OpenScoring struct {
 	Scoring
@@ -109,46 +89,6 @@ type openScore struct {
 	hits      []evalstream.Hit
 	key       []byte
 	kept      *openKept // nil without a store
-}
-
-// openUnit is all that is known of one unit.
-type openUnit struct {
-	gold    []openGold // retrieval: one a passage; few-shot: the label, in passage
-	label   bool       // gold is a label
-	runs    []openRun
-	ratings []openRating
-	waiting bool // said to be waiting
-	seen    evalstream.Time
-	shelved *shelved // nil without a store
-}
-
-// openGold is one judgment of a unit, or its label.
-type openGold struct {
-	judgment
-	withdrawn bool
-	revision  int64
-}
-
-// openRun is the prediction of one run for one unit.
-type openRun struct {
-	run      string
-	top      rankedList // retrieval
-	label    string     // few-shot
-	gold     string     // few-shot: its own gold
-	hasGold  bool
-	fewshot  bool
-	revision int64
-	time     evalstream.Time
-	slices   []evalstream.Slice
-	status   evalstream.Status
-	said     bool
-	values   []evalstream.Nano // as last said
-	saidGold string
-}
-
-type openRating struct {
-	evalstream.Rating
-	time evalstream.Time
 }
 
 // Process puts each record into its slot and says what became of the unit.
@@ -338,37 +278,11 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	return nil
 }
 
-func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
-	for i := range u.gold {
-		g := &u.gold[i]
-		if g.passage != passage {
-			continue
-		}
-		if revision >= g.revision {
-			g.grade, g.withdrawn, g.revision = grade, withdrawn, revision
-		}
-		return true
-	}
-	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
-	return false
-}
-
 // goldTime dates a unit that has only gold: by the watermark at its arrival.
 func (o *openScore) goldTime(u *openUnit) {
 	if u.seen == evalstream.NoTime {
 		u.seen = o.horizon.watermark()
 	}
-}
-
-func (u *openUnit) see(t evalstream.Time) { u.seen = max(u.seen, t) }
-
-func (u *openUnit) slot(run string) *openRun {
-	for i := range u.runs {
-		if u.runs[i].run == run {
-			return &u.runs[i]
-		}
-	}
-	return nil
 }
 
 // judgments is the gold of u that stands.
@@ -618,19 +532,4 @@ func (o *openScore) Tallies() []evalstream.Tally {
 	v, j := &ts[ofVerdicts], o.judges.tallied()
 	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
 	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
-}
-
-func conflict(b evalstream.Body) *evalstream.Fault {
-	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "slot " + string(b.AppendKey(nil)) + " holds a different " + b.Kind() + "; --on-conflict replace takes the newer one"}
-}
-
-func cloneSlices(s []evalstream.Slice) []evalstream.Slice {
-	if len(s) == 0 {
-		return nil
-	}
-	out := make([]evalstream.Slice, len(s))
-	for i := range s {
-		out[i] = evalstream.Slice{Name: strings.Clone(s[i].Name), Value: strings.Clone(s[i].Value)}
-	}
-	return out
 }

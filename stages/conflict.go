@@ -1,0 +1,31 @@
+package stages
+
+import (
+	"fmt"
+
+	"evalstream"
+)
+
+// Conflict says what a second, different observation of a held slot does.
+type Conflict uint8
+
+// The ways to meet a conflict.
+const (
+	Replace Conflict = iota // the greatest (revision, position) wins
+	Refuse                  // it is a reject
+)
+
+// ParseConflict reads replace or reject.
+func ParseConflict(name string) (Conflict, error) {
+	switch name {
+	case "replace":
+		return Replace, nil
+	case "reject":
+		return Refuse, nil
+	}
+	return 0, fmt.Errorf("on-conflict: want replace or reject, got %q", name)
+}
+
+func conflict(b evalstream.Body) *evalstream.Fault {
+	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "slot " + string(b.AppendKey(nil)) + " holds a different " + b.Kind() + "; --on-conflict replace takes the newer one"}
+}
