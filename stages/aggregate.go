@@ -139,7 +139,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if a.kept != nil {
 		a.fetch(o.Unit)
 	}
-	if late != nil && (!a.horizon.settled(o.Time) || !a.units.has(o.Unit, o.Run)) {
+	if late != nil && !(a.ends(o) && a.units.has(o.Unit, o.Run)) {
 		a.late++
 		return late
 	}
@@ -170,6 +170,12 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	a.units.setRevision(at, o.Revision)
 	a.add(o.Group, o.Pattern, o.Status, a.absolute(pane), 1)
 	return nil
+}
+
+// ends says that a late observation may be what score says of a unit whose horizon has
+// passed: that it has expired, or, of verdicts, what they are without its last.
+func (a *aggregate) ends(o *evalstream.Observation) bool {
+	return a.horizon.settled(o.Time) && (o.Status == evalstream.Expired || a.family == judging)
 }
 
 // empty says that a slot of this status has no prediction, so that it has no revision
@@ -275,7 +281,8 @@ func grainOf(a *Aggregation) time.Duration {
 	return g
 }
 
-// sweep forgets units older than limit and the grace. Contributions stay in the cells.
+// sweep forgets units older than limit and the grace. Contributions stay in the cells;
+// what is still pending has expired, for no gold is waited for any more.
 func (a *aggregate) sweep(limit evalstream.Time) {
 	limit = before(limit, a.horizon.grace())
 	oldest := floorDiv(int64(limit), int64(a.grain))
@@ -288,9 +295,21 @@ func (a *aggregate) sweep(limit evalstream.Time) {
 		if !old(s) {
 			return true
 		}
+		a.expire(s)
 		a.forgotten[s.status()]++
 		return false
 	})
+}
+
+// expire ends a slot that is about to be forgotten.
+func (a *aggregate) expire(s *slot) {
+	if s.status() != evalstream.Pending {
+		return
+	}
+	pattern := s.pattern & maxPattern
+	a.add(s.group, pattern, evalstream.Pending, a.absolute(s.pane), -1)
+	a.add(s.group, pattern, evalstream.Expired, a.absolute(s.pane), 1)
+	s.pattern = pattern | uint32(evalstream.Expired)<<statusShift
 }
 
 // Tick publishes what was touched since the last.

@@ -9,9 +9,11 @@ func (a *aggregate) sweepKept(old func(*slot) bool) {
 	k := a.kept
 	a.settle()
 	forget := func(hash [2]uint64, s *slot, revision int64) {
+		was := s.value(revision)
+		a.expire(s)
 		a.forgotten[s.status()]++
 		a.addBase(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane))
-		k.remove(slotKey(hash, s.run), s.value(revision))
+		k.remove(slotKey(hash, s.run), was)
 	}
 	a.look()
 	if k.evicted {

@@ -37,7 +37,7 @@ type shelved struct {
 	dirty bool
 	there bool // on the shelf
 	sum   uint64
-	seen  evalstream.Time // that it is found by
+	due   evalstream.Time // that it is found by
 	size  int64
 }
 
@@ -48,7 +48,7 @@ const (
 	openByTime = 't'
 	openUnits  = 'u'
 
-	openVersion = 2
+	openVersion = 3
 	// unitOverhead is about what a unit costs beside its encoded bytes.
 	unitOverhead = 250
 )
@@ -124,9 +124,7 @@ func (k *openKept) find(o *openScore, name []byte) *openUnit {
 		return u
 	}
 	if u = k.old[string(name)]; u != nil {
-		delete(k.old, u.shelved.name)
-		o.units[u.shelved.name] = u
-		k.bytes += u.shelved.size
+		k.hold(o, u)
 		return u
 	}
 	if !k.evicted || k.gone[string(name)] != nil || k.failed != nil {
@@ -137,8 +135,7 @@ func (k *openKept) find(o *openScore, name []byte) *openUnit {
 		k.failed = err
 	}
 	if u != nil {
-		o.units[u.shelved.name] = u
-		k.bytes += u.shelved.size
+		k.hold(o, u)
 	}
 	return u
 }
@@ -205,15 +202,17 @@ func (o *openScore) index(out *evalstream.Out, s *shelved, u *openUnit) {
 	if o.options.Horizon <= 0 {
 		return
 	}
-	if s.there && s.seen != evalstream.NoTime && (u == nil || u.seen != s.seen) {
-		out.Put(byTime(s.seen, s.name), nil)
-	}
-	if u != nil && u.seen != evalstream.NoTime && (!s.there || u.seen != s.seen) {
-		out.Put(byTime(u.seen, s.name), []byte{})
-	}
+	due := evalstream.EndOfTime
 	if u != nil {
-		s.seen = u.seen
+		due = u.due()
 	}
+	if s.there && s.due != evalstream.EndOfTime && due != s.due {
+		out.Put(byTime(s.due, s.name), nil)
+	}
+	if due != evalstream.EndOfTime && (!s.there || due != s.due) {
+		out.Put(byTime(due, s.name), []byte{})
+	}
+	s.due = due
 }
 
 func byTime(t evalstream.Time, name string) []byte {
@@ -228,11 +227,11 @@ func (o *openScore) Saved() error {
 	return nil
 }
 
-// expired lists the units that were seen last before limit, by name.
-func (k *openKept) expired(o *openScore, limit evalstream.Time) ([]*openUnit, error) {
+// aging lists the units of which something ends before limit, by name.
+func (k *openKept) aging(o *openScore, limit evalstream.Time) ([]*openUnit, error) {
 	var us []*openUnit
 	for _, u := range k.dirty {
-		if u.shelved.dirty && u.seen != evalstream.NoTime && u.seen < limit {
+		if u.shelved.dirty && u.due() < limit {
 			us = append(us, u)
 		}
 	}
@@ -274,6 +273,15 @@ func (k *openKept) drop(o *openScore, u *openUnit) {
 	s.dirty = false
 	if s.there {
 		k.gone[s.name] = u
+	}
+}
+
+// hold puts a unit among those that were just used.
+func (k *openKept) hold(o *openScore, u *openUnit) {
+	delete(k.old, u.shelved.name)
+	if o.units[u.shelved.name] == nil {
+		o.units[u.shelved.name] = u
+		k.bytes += u.shelved.size
 	}
 }
 
@@ -359,7 +367,7 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 		for i := range u.runs {
 			if u.runs[i].status == evalstream.Pending {
 				r := u.runs[i]
-				r.status = evalstream.Unjudged
+				r.status = o.last(&r)
 				out.Emit(o.score(&evalstream.Record{}, u.shelved.name, &r))
 			}
 		}
@@ -375,41 +383,42 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 func (o *openScore) keptUnit(id []byte) *openUnit {
 	u := o.kept.find(o, id)
 	if u == nil {
-		u = &openUnit{seen: evalstream.NoTime, shelved: &shelved{name: string(id), seen: evalstream.NoTime}}
+		u = &openUnit{seen: evalstream.NoTime, shelved: &shelved{name: string(id), due: evalstream.EndOfTime}}
 		o.units[u.shelved.name] = u
 	}
 	o.kept.touch(u)
 	return u
 }
 
-// forgetKept ends the units that were seen last before limit.
-func (o *openScore) forgetKept(limit evalstream.Time, out *evalstream.Out) {
-	us, err := o.kept.expired(o, limit)
+// sweepKept is sweep with a store.
+func (o *openScore) sweepKept(limit evalstream.Time, out *evalstream.Out) {
+	k := o.kept
+	us, err := k.aging(o, limit)
 	if err != nil {
-		o.kept.failed = err
+		k.failed = err
 		return
 	}
 	for _, u := range us {
-		o.forget(u.shelved.name, u, out)
-		o.kept.drop(o, u)
+		if o.age(u.shelved.name, u, limit, out) {
+			k.drop(o, u)
+		} else {
+			k.hold(o, u)
+			k.touch(u)
+		}
 	}
 }
 
 // heldKept adds what is held to the tallies. What the shelf cannot give is missing in
 // them, which shows: they do not add up then.
-func (o *openScore) heldKept(ts [inputs]evalstream.Tally) [inputs]evalstream.Tally {
+func (o *openScore) heldKept(ts *openTallies) {
+	status := (*openRun).now
+	if o.kept.ended {
+		status = o.last
+	}
 	_ = o.kept.each(o, o.kept.inMemory(o), "", func(u *openUnit) bool {
-		ts = addHeld(ts, u, evalstream.Waiting)
+		ts.unit(u, status)
 		return true
 	})
-	if o.kept.ended {
-		for i := range ts {
-			of := &ts[i].Of
-			of[evalstream.Unjudged] += of[evalstream.Pending]
-			of[evalstream.Pending] = 0
-		}
-	}
-	return ts
 }
 
 func (o *openScore) header() []byte {

@@ -59,18 +59,6 @@ const (
 	families
 )
 
-// The input kinds that are accounted for, in the order of their tallies.
-const (
-	ofRuns = iota
-	ofPredictions
-	ofQrels
-	ofLabels
-	ofRatings
-	ofVerdicts
-	ofOthers
-	inputs
-)
-
 // openScore is score with one state a unit.
 type openScore struct {
 	options   OpenScoring
@@ -83,7 +71,7 @@ type openScore struct {
 	source    string
 	hasSource bool
 	horizon   horizon
-	tallies   [inputs]evalstream.Tally
+	tallies   openTallies
 	fields    fields
 	standing  []judgment
 	hits      []evalstream.Hit
@@ -96,8 +84,10 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	o.judges.begin(in)
 	for i := range in {
 		rec := &in[i]
-		if limit, due := o.horizon.see(rec.Time); due {
-			o.sweep(limit, out)
+		if !isGold(rec.Body) {
+			if limit, due := o.horizon.see(rec.Time); due {
+				o.sweep(limit, out)
+			}
 		}
 		var f *evalstream.Fault
 		var kind int
@@ -139,17 +129,35 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	return nil
 }
 
-// unit is what is known of a unit, made empty if it is new. It is about to change.
-func (o *openScore) unit(id []byte) *openUnit {
-	if o.kept != nil {
-		return o.keptUnit(id)
+// isGold says that a record is gold, which never drives event time.
+func isGold(b evalstream.Body) bool {
+	switch b := b.(type) {
+	case *evalstream.Qrel:
+		return true
+	case *evalstream.Prediction:
+		return !b.HasLabel
 	}
-	u := o.units[string(id)]
+	return false
+}
+
+// unit is what is known of a unit, made empty if it is new. What has ended of it is
+// forgotten first; the rest is about to change.
+func (o *openScore) unit(id []byte, out *evalstream.Out) *openUnit {
+	var u *openUnit
+	if o.kept != nil {
+		u = o.keptUnit(id)
+	} else {
+		u = o.units[string(id)]
+	}
 	if u == nil {
 		u = &openUnit{seen: evalstream.NoTime}
 		name := string(id)
 		o.units[name] = u
 		o.order = append(o.order, name)
+		return u
+	}
+	if limit := o.horizon.limit(); u.due() < limit && o.age(string(id), u, limit, out) {
+		*u = openUnit{seen: evalstream.NoTime, shelved: u.shelved}
 	}
 	return u
 }
@@ -158,12 +166,13 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
-	u := o.unit(append(o.key[:0], b.QueryID...))
+	u := o.unit(append(o.key[:0], b.QueryID...), out)
 	r := u.slot(b.Run)
 	if r != nil && o.options.Conflict == Refuse && r.top != packList(b.Top) {
 		return conflict(b)
 	}
 	if r == nil {
+		u.met = true
 		u.runs = append(u.runs, openRun{run: strings.Clone(b.Run)})
 		r = &u.runs[len(u.runs)-1]
 	} else {
@@ -191,12 +200,13 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
-	u := o.unit(o.key)
+	u := o.unit(o.key, out)
 	r := u.slot(b.Run)
 	if r != nil && o.options.Conflict == Refuse && (r.label != b.Label || r.hasGold != b.HasGold || r.gold != b.Gold) {
 		return conflict(b)
 	}
 	if r == nil {
+		u.met = true
 		u.runs = append(u.runs, openRun{run: strings.Clone(b.Run), fewshot: true})
 		r = &u.runs[len(u.runs)-1]
 	} else {
@@ -248,7 +258,7 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		}
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
-	u := o.unit(append(o.key[:0], b.QueryID...))
+	u := o.unit(append(o.key[:0], b.QueryID...), out)
 	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
 		t.Replaced++
 	}
@@ -263,7 +273,7 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
-	u := o.unit(o.key)
+	u := o.unit(o.key, out)
 	u.label = true
 	if len(u.gold) > 0 {
 		o.tallies[ofLabels].Replaced++
@@ -278,12 +288,8 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	return nil
 }
 
-// goldTime dates a unit that has only gold: by the watermark at its arrival.
-func (o *openScore) goldTime(u *openUnit) {
-	if u.seen == evalstream.NoTime {
-		u.seen = o.horizon.watermark()
-	}
-}
+// goldTime dates gold: by the watermark at its arrival.
+func (o *openScore) goldTime(u *openUnit) { u.see(o.horizon.watermark()) }
 
 // judgments is the gold of u that stands.
 func (o *openScore) judgments(u *openUnit) []judgment {
@@ -347,7 +353,7 @@ func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun) evals
 
 // wait says that a judged unit waits for a prediction, or that it no longer does.
 func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
-	waiting := len(u.runs) == 0 && len(o.judgments(u)) > 0
+	waiting := !u.met && len(o.judgments(u)) > 0
 	if waiting == u.waiting {
 		return
 	}
@@ -366,7 +372,7 @@ func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *ev
 	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
-	u := o.unit(append(o.key[:0], b.Unit...))
+	u := o.unit(append(o.key[:0], b.Unit...), out)
 	i, held := slices.BinarySearchFunc(u.ratings, b.Coder, func(r openRating, coder string) int { return cmp.Compare(r.Coder, coder) })
 	switch {
 	case !held:
@@ -429,107 +435,87 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 	return o.judges.finish(out)
 }
 
-// sweep forgets the units that are older than limit.
+// sweep forgets what is older than limit.
 func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
 	o.judges.sweep(limit, out)
 	if o.kept != nil {
-		o.forgetKept(limit, out)
+		o.sweepKept(limit, out)
 		return
 	}
 	kept := o.order[:0]
 	var old []string
 	for _, unit := range o.order {
-		if u := o.units[unit]; u.seen == evalstream.NoTime || u.seen >= limit {
-			kept = append(kept, unit)
-		} else {
+		if o.units[unit].due() < limit {
 			old = append(old, unit)
+		} else {
+			kept = append(kept, unit)
 		}
 	}
 	slices.Sort(old)
 	for _, unit := range old {
-		o.forget(unit, o.units[unit], out)
-		delete(o.units, unit)
+		if o.age(unit, o.units[unit], limit, out) {
+			delete(o.units, unit)
+		} else {
+			kept = append(kept, unit)
+		}
 	}
 	clear(o.order[len(kept):])
 	o.order = kept
 }
 
-// forget ends a unit: what was pending has expired; what was scored stands.
-func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
+// age ends what is older than limit: each prediction alone, since it is a unit of its
+// own with its own time, then ratings by their least time, then gold that nothing asked
+// for in time. What was pending has expired; what was scored stands. It reports
+// whether nothing is left.
+func (o *openScore) age(name string, u *openUnit, limit evalstream.Time, out *evalstream.Out) bool {
+	left := u.runs[:0]
 	for i := range u.runs {
-		if r := &u.runs[i]; r.status == evalstream.Pending {
-			r.status = evalstream.Expired
-			out.Emit(o.score(&evalstream.Record{}, unit, r))
+		r := &u.runs[i]
+		if !ended(r.time, limit) {
+			left = append(left, *r)
+			continue
 		}
+		if r.status == evalstream.Pending {
+			r.status = evalstream.Expired
+			out.Emit(o.score(&evalstream.Record{}, name, r))
+		}
+		o.tallies.run(r, r.status)
 	}
-	o.hold(u, evalstream.Expired)
+	clear(u.runs[len(left):])
+	u.runs = left
+	if ended(u.rated(), limit) {
+		o.tallies.ratings(u)
+		u.ratings = nil
+	}
+	if len(u.runs) > 0 || u.seen == evalstream.NoTime || u.seen >= limit {
+		return false
+	}
+	o.tallies.ratings(u)
+	o.tallies.gold(u, evalstream.Expired)
+	return true
 }
 
+// end says what became of what still waits.
 func (o *openScore) end(out *evalstream.Out) {
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
 		for i := range u.runs {
 			if r := &u.runs[i]; r.status == evalstream.Pending {
-				r.status = evalstream.Unjudged
+				r.status = o.last(r)
 				out.Emit(o.score(&evalstream.Record{}, unit, r))
 			}
 		}
 	}
 }
 
-// hold adds a unit's slots to the tallies; gold that met no prediction counts as
-// alone says.
-func (o *openScore) hold(u *openUnit, alone evalstream.Status) {
-	o.tallies = addHeld(o.tallies, u, alone)
-}
-
-func addHeld(ts [inputs]evalstream.Tally, u *openUnit, alone evalstream.Status) [inputs]evalstream.Tally {
-	add := func(kind int, s evalstream.Status) {
-		ts[kind].Held++
-		ts[kind].Of[s]++
+// last is the status of a prediction at the end of the input.
+func (o *openScore) last(r *openRun) evalstream.Status {
+	switch {
+	case r.status != evalstream.Pending:
+		return r.status
+	case ended(r.time, o.horizon.limit()):
+		return evalstream.Expired
 	}
-	for i := range u.runs {
-		if u.runs[i].fewshot {
-			add(ofPredictions, u.runs[i].status)
-		} else {
-			add(ofRuns, u.runs[i].status)
-		}
-	}
-	for i := range u.gold {
-		kind, s := ofQrels, alone
-		if u.label {
-			kind = ofLabels
-		}
-		switch {
-		case u.gold[i].withdrawn:
-			s = evalstream.Retracted
-		case len(u.runs) > 0:
-			s = evalstream.Scored // matched
-		}
-		add(kind, s)
-	}
-	for i := range u.ratings {
-		if u.ratings[i].Retracted {
-			add(ofRatings, evalstream.Retracted)
-		} else {
-			add(ofRatings, evalstream.Scored)
-		}
-	}
-	return ts
-}
-
-// Tallies reads what is held off the state.
-func (o *openScore) Tallies() []evalstream.Tally {
-	ts := o.tallies
-	if o.kept != nil {
-		ts = o.heldKept(ts)
-	} else {
-		for _, u := range o.units {
-			ts = addHeld(ts, u, evalstream.Waiting)
-		}
-	}
-	v, j := &ts[ofVerdicts], o.judges.tallied()
-	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
+	return evalstream.Unjudged
 }

@@ -14,9 +14,10 @@ type openUnit struct {
 	label   bool       // gold is a label
 	runs    []openRun
 	ratings []openRating
-	waiting bool // said to be waiting
-	seen    evalstream.Time
-	shelved *shelved // nil without a store
+	waiting bool            // said to be waiting
+	met     bool            // a prediction has come
+	seen    evalstream.Time // the newest of its predictions, ratings and gold; without runs it ends by this
+	shelved *shelved        // nil without a store
 }
 
 // openGold is one judgment of a unit, or its label.
@@ -65,6 +66,48 @@ func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision i
 
 func (u *openUnit) see(t evalstream.Time) { u.seen = max(u.seen, t) }
 
+// ended reports whether a time is before limit; what has no time never ends.
+func ended(t, limit evalstream.Time) bool { return t != evalstream.NoTime && t < limit }
+
+// due is the time by which the next of what is known of u ends: the end of time if
+// nothing does.
+func (u *openUnit) due() evalstream.Time {
+	due := earlier(evalstream.EndOfTime, u.rated())
+	for i := range u.runs {
+		due = earlier(due, u.runs[i].time)
+	}
+	if len(u.runs) == 0 {
+		due = earlier(due, u.seen)
+	}
+	return due
+}
+
+// earlier is the lesser of two times, the first if the second is none.
+func earlier(a, b evalstream.Time) evalstream.Time {
+	if b == evalstream.NoTime {
+		return a
+	}
+	return min(a, b)
+}
+
+// rated is the time of a rated unit, the least of its standing ratings; NoTime if none
+// has one.
+func (u *openUnit) rated() evalstream.Time {
+	at := evalstream.EndOfTime
+	for i := range u.ratings {
+		if !u.ratings[i].Retracted {
+			at = earlier(at, u.ratings[i].time)
+		}
+	}
+	if at == evalstream.EndOfTime {
+		return evalstream.NoTime
+	}
+	return at
+}
+
+// now is the status that was last said.
+func (r *openRun) now() evalstream.Status { return r.status }
+
 func (u *openUnit) slot(run string) *openRun {
 	for i := range u.runs {
 		if u.runs[i].run == run {
@@ -77,7 +120,7 @@ func (u *openUnit) slot(run string) *openRun {
 // encode appends the unit in the form in which it is kept.
 func (u *openUnit) encode(b []byte) []byte {
 	b = append(b, openVersion)
-	b = appendFlag(appendFlag(b, u.label), u.waiting)
+	b = appendFlag(appendFlag(appendFlag(b, u.label), u.waiting), u.met)
 	b = binary.AppendVarint(b, int64(u.seen))
 	b = binary.AppendUvarint(b, uint64(len(u.gold)))
 	for i := range u.gold {
@@ -120,7 +163,7 @@ func (r *openRun) encode(b []byte) []byte {
 func decodeUnit(name string, key, val []byte) (*openUnit, error) {
 	e := &entry{data: val}
 	e.version(openVersion)
-	u := &openUnit{label: e.flag(), waiting: e.flag(), seen: evalstream.Time(e.varint())}
+	u := &openUnit{label: e.flag(), waiting: e.flag(), met: e.flag(), seen: evalstream.Time(e.varint())}
 	for range e.count() {
 		u.gold = append(u.gold, openGold{
 			judgment: judgment{passage: e.text(), grade: int32(e.varint())}, withdrawn: e.flag(), revision: e.varint(),
@@ -137,7 +180,7 @@ func decodeUnit(name string, key, val []byte) (*openUnit, error) {
 	if err := e.end(); err != nil {
 		return nil, fmt.Errorf("unit %q: %w", name, err)
 	}
-	u.shelved = &shelved{name: name, there: true, sum: sumOf(key, val), seen: u.seen, size: int64(len(val)) + unitOverhead}
+	u.shelved = &shelved{name: name, there: true, sum: sumOf(key, val), due: u.due(), size: int64(len(val)) + unitOverhead}
 	return u, nil
 }
 
