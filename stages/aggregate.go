@@ -317,12 +317,17 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 	if a.mixed != nil {
 		return a.mixed
 	}
+	a.judged, a.settled = a.units.judged, a.horizon.past()
 	if a.options.Partials {
 		a.partials(out, false)
+		a.free(func(int, *cell) {}) // in a store they stay: merge may not have read them all
 		return nil
 	}
-	a.judged, a.settled = a.units.judged, a.horizon.past()
-	return a.publish(out, false)
+	if err := a.publish(out, false); err != nil || !a.scored {
+		return err
+	}
+	a.free(a.freeKept)
+	return nil
 }
 
 // partials emits the state of the touched cells, or of all.
@@ -341,13 +346,13 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 		}
 		for _, c := range cells {
 			emit(&evalstream.Partial{
-				Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+				Settled: evalstream.NoTime, Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
 			})
 		}
 		s.clean()
 	}
 	sortByKey(out.Records[from:])
-	emit(&evalstream.Partial{Family: judgedFamily})
+	emit(&evalstream.Partial{Family: judgedFamily, Settled: a.settled})
 }
 
 // judgedFamily is a partial that carries the number of judged units alone.

@@ -49,7 +49,7 @@ const (
 	aggregateExtras // judged slots of a unit that were forgotten while others were not
 	aggregateSlots
 
-	aggregateVersion = 1
+	aggregateVersion = 2
 )
 
 // Keep begins to note what changes.
@@ -200,6 +200,9 @@ func (a *aggregate) Save(out *evalstream.Out) error {
 		}
 	}
 	for _, b := range k.based {
+		if !b.dirty { // let go since
+			continue
+		}
 		val := a.baseValue(b)
 		if b.there {
 			k.ledger.take(b.sum)
@@ -231,7 +234,7 @@ func (a *aggregate) Saved() error {
 func (a *aggregate) header() []byte {
 	k := a.kept
 	b := []byte{aggregateVersion}
-	for _, n := range [...]int64{a.received, a.replaced, a.rejected, a.late, a.straight, int64(a.horizon.newest), int64(a.horizon.swept), int64(a.watermark), a.units.judged, a.base, a.refused.Load(), a.others.Load(), a.reviews.Load()} {
+	for _, n := range [...]int64{a.received, a.replaced, a.rejected, a.late, a.straight, int64(a.horizon.newest), int64(a.horizon.swept), int64(a.watermark), int64(a.freed), a.units.judged, a.base, a.refused.Load(), a.others.Load(), a.reviews.Load()} {
 		b = binary.AppendVarint(b, n)
 	}
 	for _, n := range a.forgotten {
@@ -259,11 +262,14 @@ func (a *aggregate) readHeader(val []byte) error {
 	k := a.kept
 	e := &entry{data: val}
 	e.version(aggregateVersion)
-	var newest, swept, watermark, refused, others, reviews int64
-	for _, n := range [...]*int64{&a.received, &a.replaced, &a.rejected, &a.late, &a.straight, &newest, &swept, &watermark, &k.judged, &a.base, &refused, &others, &reviews} {
+	var newest, swept, watermark, freed, refused, others, reviews int64
+	for _, n := range [...]*int64{&a.received, &a.replaced, &a.rejected, &a.late, &a.straight, &newest, &swept, &watermark, &freed, &k.judged, &a.base, &refused, &others, &reviews} {
 		*n = e.varint()
 	}
 	a.horizon.newest, a.horizon.swept, a.watermark = evalstream.Time(newest), evalstream.Time(swept), evalstream.Time(watermark)
+	if a.freed = evalstream.Time(freed); a.options.Partials { // the cells are still there, and merge has forgotten them
+		a.freed = evalstream.NoTime
+	}
 	a.refused.Store(refused)
 	a.others.Store(others)
 	a.reviews.Store(reviews)

@@ -34,6 +34,24 @@ func (a *aggregate) addBase(group, pattern uint32, status evalstream.Status, pan
 	}
 }
 
+// freeKept takes away the base of a cell that is let go.
+func (a *aggregate) freeKept(sheet int, c *cell) {
+	if a.kept == nil {
+		return
+	}
+	at := cellKey{c.group, c.pane}
+	b := a.kept.bases[sheet][at]
+	if b == nil {
+		return
+	}
+	delete(a.kept.bases[sheet], at)
+	b.dirty = false
+	if b.there {
+		a.kept.ledger.take(b.sum)
+		a.kept.changes = append(a.kept.changes, evalstream.Change{Key: b.key})
+	}
+}
+
 func (a *aggregate) baseOf(sheet int, at cellKey) *baseCell {
 	b := a.kept.bases[sheet][at]
 	if b == nil {
