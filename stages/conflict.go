@@ -6,7 +6,11 @@ import (
 	"evalstream"
 )
 
-// Conflict says what a second, different observation of a held slot does.
+// Conflict says what a second record of a held slot does that is different: in what it
+// says, its time, or the fields that it carries to be grouped by. A repeat with another
+// revision is none. What stands in the results does not depend on where the gold comes
+// from; but beside complete gold only the score of a prediction is remembered, so two
+// lists with the same score are a repeat there, and a conflict where gold may yet come.
 type Conflict uint8
 
 // The ways to meet a conflict.

@@ -168,7 +168,7 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...), out)
 	r := u.slot(b.Run)
-	if r != nil && o.options.Conflict == Refuse && r.top != packList(b.Top) {
+	if r != nil && o.options.Conflict == Refuse && (r.top != packList(b.Top) || r.time != rec.Time || !slices.Equal(r.slices, b.Slices)) {
 		return conflict(b)
 	}
 	if r == nil {
@@ -202,7 +202,10 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 	unit := string(o.key)
 	u := o.unit(o.key, out)
 	r := u.slot(b.Run)
-	if r != nil && o.options.Conflict == Refuse && (r.label != b.Label || r.hasGold != b.HasGold || r.gold != b.Gold) {
+	var s evalstream.Score
+	o.fields.reset(1)
+	o.fields.fill(&s, b)
+	if r != nil && o.options.Conflict == Refuse && (r.label != b.Label || r.hasGold != b.HasGold || r.gold != b.Gold || r.time != rec.Time || !slices.Equal(r.slices, s.Slices)) {
 		return conflict(b)
 	}
 	if r == nil {
@@ -215,9 +218,6 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 			return nil
 		}
 	}
-	var s evalstream.Score
-	o.fields.reset(1)
-	o.fields.fill(&s, b)
 	r.label, r.gold, r.hasGold = strings.Clone(b.Label), strings.Clone(b.Gold), b.HasGold
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(s.Slices)
 	u.see(rec.Time)
@@ -259,8 +259,16 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
 	u := o.unit(append(o.key[:0], b.QueryID...), out)
-	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
+	if g := u.judgment(b.PassageID); g == nil {
+		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.PassageID), grade: b.Grade}, withdrawn: b.Withdrawn, revision: b.Revision})
+	} else {
+		if o.options.Conflict == Refuse && (g.withdrawn != b.Withdrawn || !b.Withdrawn && regraded(g.grade, b.Grade)) {
+			return conflict(b)
+		}
 		t.Replaced++
+		if b.Revision >= g.revision {
+			g.grade, g.withdrawn, g.revision = b.Grade, b.Withdrawn, b.Revision
+		}
 	}
 	o.goldTime(u)
 	o.sayAll(rec, b.QueryID, u, out)
@@ -276,8 +284,12 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	u := o.unit(o.key, out)
 	u.label = true
 	if len(u.gold) > 0 {
+		g := &u.gold[0]
+		if o.options.Conflict == Refuse && g.passage != b.Gold {
+			return conflict(b)
+		}
 		o.tallies[ofLabels].Replaced++
-		if g := &u.gold[0]; b.Revision >= g.revision {
+		if b.Revision >= g.revision {
 			g.passage, g.revision = strings.Clone(b.Gold), b.Revision
 		}
 	} else {
@@ -366,59 +378,6 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 		s.Status = evalstream.Retracted
 	}
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
-}
-
-func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *evalstream.Out) *evalstream.Fault {
-	if f := o.horizon.late(rec.Time); f != nil {
-		return f
-	}
-	u := o.unit(append(o.key[:0], b.Unit...), out)
-	i, held := slices.BinarySearchFunc(u.ratings, b.Coder, func(r openRating, coder string) int { return cmp.Compare(r.Coder, coder) })
-	switch {
-	case !held:
-		u.ratings = slices.Insert(u.ratings, i, openRating{})
-	case o.options.Conflict == Refuse && (u.ratings[i].Value != b.Value || u.ratings[i].Retracted != b.Retracted):
-		return conflict(b)
-	default:
-		o.tallies[ofRatings].Replaced++
-		if b.Revision < u.ratings[i].Revision {
-			return nil
-		}
-	}
-	u.ratings[i] = openRating{
-		Rating: evalstream.Rating{
-			Coder: strings.Clone(b.Coder), Value: strings.Clone(b.Value), Retracted: b.Retracted,
-			Revision: b.Revision, Slices: cloneSlices(b.Slices),
-		},
-		time: rec.Time,
-	}
-	u.see(rec.Time)
-	out.Emit(o.ratings(rec, b.Unit, u))
-	return nil
-}
-
-// ratings is the score of a rated unit: the standing values by coder; each slice
-// field from the first coder, in byte order, that carries it; the least time.
-func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) evalstream.Record {
-	s := &evalstream.Score{Unit: strings.Clone(unit), Status: evalstream.Retracted, Settings: o.settings[agreement]}
-	at := evalstream.NoTime
-	for i := range u.ratings {
-		r := &u.ratings[i]
-		if r.Retracted {
-			continue
-		}
-		s.Status = evalstream.Scored
-		s.Ratings = append(s.Ratings, evalstream.CoderValue{Coder: r.Coder, Value: r.Value})
-		if at == evalstream.NoTime || r.time != evalstream.NoTime && r.time < at {
-			at = r.time
-		}
-		for _, sl := range r.Slices {
-			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
-				s.Slices = append(s.Slices, sl)
-			}
-		}
-	}
-	return evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq}
 }
 
 // Advance says at the end of the input that a prediction which still waits for gold is

@@ -44,24 +44,14 @@ type openRun struct {
 	saidGold string
 }
 
-type openRating struct {
-	evalstream.Rating
-	time evalstream.Time
-}
-
-func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
+// judgment is what is held of a passage, nil if nothing is.
+func (u *openUnit) judgment(passage string) *openGold {
 	for i := range u.gold {
-		g := &u.gold[i]
-		if g.passage != passage {
-			continue
+		if u.gold[i].passage == passage {
+			return &u.gold[i]
 		}
-		if revision >= g.revision {
-			g.grade, g.withdrawn, g.revision = grade, withdrawn, revision
-		}
-		return true
 	}
-	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
-	return false
+	return nil
 }
 
 func (u *openUnit) see(t evalstream.Time) { u.seen = max(u.seen, t) }
