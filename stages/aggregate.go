@@ -139,7 +139,7 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 	if a.kept != nil {
 		a.fetch(o.Unit)
 	}
-	if late != nil && !(a.ends(o) && a.units.has(o.Unit, o.Run)) {
+	if late != nil && (!a.ends(o) || !a.units.has(o.Unit, o.Run)) {
 		a.late++
 		return late
 	}
@@ -394,6 +394,9 @@ func (a *aggregate) Notes() []string {
 		return nil
 	}
 	var notes []string
+	if !a.scored && !a.options.Partials {
+		notes = append(notes, "no unit is scored, so nobody has said what the metrics are: pending and unjudged units alone have no result")
+	}
 	for f, name := range a.fields {
 		if !a.seen[f] && name != "run" && name != "mode" {
 			notes = append(notes, fmt.Sprintf("no unit has the field %q; it is (none) in every group", name))

@@ -24,12 +24,12 @@ func refusing(t *testing.T, golds, recs []evalstream.Record, frozen bool) (resul
 		}
 		out.Rejects = nil
 	}
-	must := func(make func() (evalstream.Stage, error), err error) evalstream.Stage {
+	must := func(instance func() (evalstream.Stage, error), err error) evalstream.Stage {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := make()
+		s, err := instance()
 		if err != nil {
 			t.Fatal(err)
 		}

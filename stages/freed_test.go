@@ -29,19 +29,19 @@ func newTape(t *testing.T, a Aggregation, merged, kept bool) *tape {
 	t.Helper()
 	p := &tape{t: t, shelf: map[string]string{}, last: map[string]evalstream.Result{}, finals: map[string]int{}}
 	if merged {
-		make, err := NewMerge(a)
+		instance, err := NewMerge(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, _ := make()
+		s, _ := instance()
 		p.merge = s.(*merge)
 	}
 	a.Partials, a.Partitions = merged, 1
-	make, err := NewAggregate(a)
+	instance, err := NewAggregate(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := make()
+	s, err := instance()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -156,7 +156,7 @@ func (o *openScore) unit(id []byte, out *evalstream.Out) *openUnit {
 		o.order = append(o.order, name)
 		return u
 	}
-	if limit := o.horizon.limit(); u.due() < limit && o.age(string(id), u, limit, out) {
+	if limit := o.horizon.limit(); limit != evalstream.NoTime && u.due() < limit && o.age(string(id), u, limit, out) {
 		*u = openUnit{seen: evalstream.NoTime, shelved: u.shelved}
 	}
 	return u
