@@ -78,9 +78,17 @@ func (h *horizon) past() evalstream.Time {
 	return before(before(h.swept, h.span), h.grace())
 }
 
+// limit is the time before which everything has ended; NoTime: nothing has.
+func (h *horizon) limit() evalstream.Time {
+	if h.span <= 0 || h.newest == evalstream.NoTime {
+		return evalstream.NoTime
+	}
+	return before(h.watermark(), h.span)
+}
+
 // late is the fault of a record that is older than what is remembered, nil if it is not.
 func (h *horizon) late(t evalstream.Time) *evalstream.Fault {
-	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= before(h.watermark(), h.span) {
+	if t == evalstream.NoTime || t >= h.limit() {
 		return nil
 	}
 	return &evalstream.Fault{
