@@ -20,7 +20,7 @@ func NewAggregate(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder)}
+		g := &aggregate{timed: a.Timed(), book: newBook(a), fields: a.Fields(), grain: grainOf(&a), horizon: newHorizon(a.Horizon, a.MaxOutOfOrder, a.Marked)}
 		g.seen = make([]bool, len(g.fields))
 		g.digester = g.Digester()
 		return g, g.expect(a.Expect)
@@ -267,6 +267,12 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 		}
 		a.ended = true
 		return a.publish(out, true)
+	}
+	if limit, due := a.horizon.move(watermark); due {
+		a.sweep(limit)
+		if a.kept != nil {
+			return a.kept.failed
+		}
 	}
 	return nil
 }

@@ -20,7 +20,9 @@ type OpenScoring struct {
 	Horizon time.Duration
 	// MaxOutOfOrder is how far the watermark stays behind the newest time.
 	MaxOutOfOrder time.Duration
-	Conflict      Conflict
+	// Marked says that event time comes by Advance, and not with the records.
+	Marked   bool
+	Conflict Conflict
 	// Panel is the judges whose verdicts a unit must have: those that lack one, or whose
 	// judges differ, are for review. Empty: whoever was heard is the panel.
 	Panel []string
@@ -42,7 +44,7 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
 			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
-			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
+			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder, s.Marked),
 			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
@@ -385,6 +387,12 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	o.judges.begin(nil)
 	if watermark != evalstream.EndOfTime {
+		if limit, due := o.horizon.move(watermark); due {
+			o.sweep(limit, out)
+			if o.kept != nil {
+				return cmp.Or(o.kept.failed, o.judges.kept.failed)
+			}
+		}
 		return nil
 	}
 	if o.kept != nil {
