@@ -345,4 +345,3 @@ func watermarkOf(marks []evalstream.Mark) evalstream.Time {
 	}
 	return least
 }
-
