@@ -311,7 +311,7 @@ func TestForeignChangelog(t *testing.T) {
 	m := func(key, value string) topics.Message { return topics.Message{Key: []byte(key), Value: []byte(value)} }
 	f(`message at offset 0 has the key "k", which is no entry's`, m("k", "v"))
 	f(`has the key "\x00k"`, m("\x00k", "v"))
-	f(`has the key ""`, topics.Message{Value: []byte("v")})
+	f(`has the key "\x00"`, m("\x00", "v"))
 	f("2 entries without a checkpoint behind them", m("s\x00a", "v"), m("s\x00b", "v"))
 	f("checkpoint at offset 1 cannot be read", m("s\x00a", "v"), m("\x00checkpoint", "{"))
 	f("want format 1, got 2", m("\x00checkpoint", `{"format":2}`))
