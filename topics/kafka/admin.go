@@ -224,6 +224,26 @@ func (c *Client) GroupLag(ctx context.Context, group string, names ...string) ([
 	return out, nil
 }
 
+// Ends adds to ends, for each partition of topics, the offset behind its last committed
+// record.
+func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names ...string) error {
+	for _, name := range names {
+		n, err := c.Partitions(ctx, name)
+		if err != nil {
+			return err
+		}
+		for p := range n {
+			tp := TopicPartition{name, p}
+			end, err := c.offset(ctx, tp, Last)
+			if err != nil {
+				return c.explain(tp.String(), err)
+			}
+			ends[tp] = end
+		}
+	}
+	return nil
+}
+
 // Committed are the offsets that a group has committed; partitions without one are
 // left out. A transaction that commits offsets and is still ending is waited for. One
 // that goes on is too, so an owner takes the partition over with Transactor first.
