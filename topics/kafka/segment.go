@@ -37,9 +37,9 @@ type Segment struct {
 	// Replays says that the steps keep nothing and are given their input from its start
 	// again: it is compacted, so the last of each key is there.
 	Replays bool
-	// Cache opens the store that holds the entries of a partition here; what clear does is
+	// Cache opens the store that holds the entries of a partition here; what empty does is
 	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
-	Cache func(partition int32) (store evalstream.Store, clear func() error, err error)
+	Cache func(partition int32) (store evalstream.Store, empty func() error, err error)
 	// Job gives the job of a partition its limits and hooks. The rest is set here.
 	Job evalstream.Job
 	// Output takes what goes to no topic, at least once; nil if To is one.
@@ -224,23 +224,18 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
 	})
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
-	defer func() {
-		_ = sink.Close()
-		_ = store.close() // the sink applies what it has committed to the store until its end
-	}()
-	err := s.work(ctx, o, store)
-	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if drainErr := sink.Drain(drained); err == nil || errors.Is(err, errEnded) {
-		if drainErr != nil {
-			return drainErr
-		}
-	}
-	return err
+	defer func() { _ = sink.Close() }() // what is left is committed or dropped by then
+	return s.work(ctx, o, sink)
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) error {
+// settle waits for what was handed over before the job ended.
+func (s *Segment) settle(ctx context.Context, sink *Sink) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return sink.Drain(ctx)
+}
+
+func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -248,19 +243,25 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) er
 	go func() {
 		defer close(watched)
 		select {
-		case <-store.sink.Failed():
-			cancel(store.sink.Err())
+		case <-sink.Failed():
+			cancel(sink.Err())
 		case <-ctx.Done():
 		}
 	}()
 	if err := s.recount(ctx, s.Client.recount); err != nil {
 		return err
 	}
-	store.ctx = ctx
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
 		return err
 	}
+	defer func() {
+		_ = sink.Close() // a transaction that outlasts settling would still be taken in
+		if closeErr := store.close(); err == nil {
+			err = closeErr
+		}
+	}()
 	if h := s.Hooks.Loaded; h != nil {
 		h(o.Partition, time.Since(begin))
 	}
@@ -276,6 +277,9 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) er
 	}
 	s.mu.Unlock()
 	sum, err := job.Run(ctx)
+	if settleErr := s.settle(ctx, sink); err == nil { // before the store is closed, which takes it in
+		err = settleErr
+	}
 	s.mu.Lock()
 	delete(s.live, o.Partition)
 	if err == nil {

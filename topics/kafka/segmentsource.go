@@ -348,4 +348,3 @@ func watermarkOf(marks []evalstream.Mark) evalstream.Time {
 	}
 	return least
 }
-
