@@ -7,3 +7,12 @@ test-kafka: ## run the topic tests on a real broker, fetched and started here (o
 
 test-kfake: ## run the topic tests on a fake broker under the race detector
 	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 ./...
+
+.PHONY: chaos chaos-mutations
+CHAOS = cd topics/kafka/kafkatest && go build -o ../../../bin/chaos ./chaos && cd ../../.. && deploy/kafka/broker run bin/chaos -root . $(if $(SEED),-seed $(SEED)) $(if $(ROUND),-round $(ROUND))
+
+chaos: ## kill, stop and restart members and broker of a pipeline over topics, and compare it with the pipe; SEED, ROUNDS or DURATION, ROUND
+	$(CHAOS) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(DURATION),-duration $(DURATION))
+
+chaos-mutations: ## make chaos with parts of the mechanism taken away, which it must find; SEED, SEEDS, ONLY
+	$(CHAOS) -mutations $(if $(SEEDS),-seeds $(SEEDS)) $(if $(ONLY),-only $(ONLY))
