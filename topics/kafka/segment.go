@@ -224,8 +224,12 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
 	})
-	defer func() { _ = sink.Close() }() // what is left is committed or dropped by then
-	return s.work(ctx, o, sink)
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
+	defer func() {
+		_ = sink.Close()
+		_ = store.close() // the sink applies what it has committed to the store until its end
+	}()
+	return s.work(ctx, o, store)
 }
 
 // settle waits for what was handed over before the job ended.
@@ -235,7 +239,7 @@ func (s *Segment) settle(ctx context.Context, sink *Sink) error {
 	return sink.Drain(ctx)
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) (err error) {
+func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -243,25 +247,19 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) (err error)
 	go func() {
 		defer close(watched)
 		select {
-		case <-sink.Failed():
-			cancel(sink.Err())
+		case <-store.sink.Failed():
+			cancel(store.sink.Err())
 		case <-ctx.Done():
 		}
 	}()
 	if err := s.recount(ctx, s.Client.recount); err != nil {
 		return err
 	}
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
+	store.ctx = ctx
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
 		return err
 	}
-	defer func() {
-		_ = sink.Close() // a transaction that outlasts settling would still be taken in
-		if closeErr := store.close(); err == nil {
-			err = closeErr
-		}
-	}()
 	if h := s.Hooks.Loaded; h != nil {
 		h(o.Partition, time.Since(begin))
 	}
@@ -277,7 +275,7 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) (err error)
 	}
 	s.mu.Unlock()
 	sum, err := job.Run(ctx)
-	if settleErr := s.settle(ctx, sink); err == nil { // before the store is closed, which takes it in
+	if settleErr := s.settle(ctx, store.sink); err == nil {
 		err = settleErr
 	}
 	s.mu.Lock()

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -44,7 +43,7 @@ func (s *segmentStore) open(ctx context.Context) error {
 		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: empty,
 	})
 	if err != nil {
-		return errors.Join(err, s.close())
+		return err
 	}
 	s.point = s.log.Checkpoint()
 	return nil
