@@ -72,7 +72,9 @@ func checkResults(ctx context.Context, p pipe, sources []*topicLog, results *top
 		for _, field := range []string{"through", "revision", "closed"} {
 			delete(o, field)
 		}
-		into[o.of("metric", "by", "window")] = o.text()
+		if o.string("undefined") != "withdrawn" { // a pipe's way to say tombstone
+			into[o.of("metric", "by", "window")] = o.text()
+		}
 		return nil
 	}
 	var lines []string
