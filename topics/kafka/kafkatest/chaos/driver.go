@@ -286,7 +286,7 @@ func (d *driver) end() {
 		e.slot.member = nil
 	}
 	if d.busy {
-		<-d.ready
+		d.tell("broker: %v", <-d.ready)
 	}
 }
 

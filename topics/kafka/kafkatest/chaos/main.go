@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,7 +29,7 @@ func main() {
 	// Members die with the thread that starts them, and this one ends last.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -50,7 +51,7 @@ type options struct {
 	seeds     int
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	fs := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	fs.Uint64Var(&o.seed, "seed", 0, "`seed` of the first round; each next has the next one (default: from the clock)")
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &session{options: o, dir: dir}
+	s := &session{options: o, dir: dir, out: out}
 	if s.brokers = strings.Split(os.Getenv("EVALSTREAM_TEST_BROKERS"), ","); s.brokers[0] == "" {
 		return errors.New("EVALSTREAM_TEST_BROKERS is not set: run make chaos")
 	}
@@ -97,6 +98,7 @@ type session struct {
 	brokers []string
 	broker  broker
 	dir     string
+	out     io.Writer
 }
 
 // build builds the program, with files replaced as the overlay says if there is one.
@@ -145,7 +147,7 @@ func (s *session) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
+	fmt.Fprintf(s.out, "chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
 	var sum summary
 	began := time.Now()
 	for n := 0; s.duration > 0 && time.Since(began) < s.duration || s.duration == 0 && n < s.rounds; n++ {
@@ -154,8 +156,9 @@ func (s *session) test(ctx context.Context) error {
 			return err
 		}
 		sum.add(out)
+		out.tell(s.out)
 	}
-	sum.print(os.Stdout, time.Since(began))
+	sum.print(s.out, time.Since(began))
 	if n := sum.violations; n > 0 {
 		return fmt.Errorf("%d violations", n)
 	}

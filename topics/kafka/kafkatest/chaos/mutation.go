@@ -101,7 +101,7 @@ func (s *session) mutant(ctx context.Context, m mutation) (string, error) {
 
 // mutate looks for a seed that shows each mutation.
 func (s *session) mutate(ctx context.Context) error {
-	fmt.Printf("chaos: mutations, SEED=%d, rounds of %v, at most %d seeds each\n", s.seed, s.length, s.seeds)
+	fmt.Fprintf(s.out, "chaos: mutations, SEED=%d, rounds of %v, at most %d seeds each\n", s.seed, s.length, s.seeds)
 	missed := 0
 	for _, m := range mutations() {
 		if s.only != "" && !slices.Contains(strings.Split(s.only, ","), m.name) {
@@ -123,15 +123,15 @@ func (s *session) mutate(ctx context.Context) error {
 				for _, v := range out.violations {
 					by[v.check]++
 				}
-				fmt.Printf("chaos: mutation %s (%s): found with seed %d, the %d. tried, in %v by %v\n", m.name, m.what, out.seed, n+1, time.Since(began).Round(time.Second), text(by))
+				fmt.Fprintf(s.out, "chaos: mutation %s (%s): found with seed %d, the %d. tried, in %v by %v\n", m.name, m.what, out.seed, n+1, time.Since(began).Round(time.Second), text(by))
 			}
 		}
 		switch {
 		case found:
 		case m.doubled:
-			fmt.Printf("chaos: mutation %s (%s): not found with %d seeds: another part does the same\n", m.name, m.what, n)
+			fmt.Fprintf(s.out, "chaos: mutation %s (%s): not found with %d seeds: another part does the same\n", m.name, m.what, n)
 		default:
-			fmt.Printf("chaos: mutation %s (%s): NOT FOUND with %d seeds\n", m.name, m.what, n)
+			fmt.Fprintf(s.out, "chaos: mutation %s (%s): NOT FOUND with %d seeds\n", m.name, m.what, n)
 			missed++
 		}
 	}

@@ -176,18 +176,18 @@ func (*round) watch(ctx context.Context, ledger reader, f flow, began time.Time,
 			return
 		case <-tick.C:
 		}
-		far := ""
+		var far []string
 		for _, name := range f.topics() {
 			timed, cancel := context.WithTimeout(ctx, time.Second)
 			_, stable, err := ledger.ends(timed, name, partitions)
 			cancel()
 			if err != nil { // the broker is away
-				far += " ?"
+				far = append(far, "?")
 				continue
 			}
-			far += fmt.Sprintf(" %s %v", strings.TrimPrefix(name, f.name+"."), stable)
+			far = append(far, fmt.Sprintf("%s %v", strings.TrimPrefix(name, f.name+"."), stable))
 		}
-		fmt.Fprintf(log, "%6.1fs ends:%s\n", time.Since(began).Seconds(), far)
+		fmt.Fprintf(log, "%6.1fs ends: %s\n", time.Since(began).Seconds(), strings.Join(far, " "))
 	}
 }
 
