@@ -60,6 +60,9 @@ func TestPlan(t *testing.T) {
 				t.Errorf("seed %d: %v is after the end", seed, e)
 			}
 		}
+		if !had[pause] {
+			t.Errorf("seed %d: no pause", seed)
+		}
 		if !had[restart] && !had[crash] {
 			t.Errorf("seed %d: no restart of the broker", seed)
 		}

@@ -132,7 +132,7 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 	begins := time.Now()
 	inputs := generate(r.seed, int(ends.Sub(begins).Seconds()*float64(r.rate)))
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 		return func(rec *kgo.Record, _ int) int { return int(rec.Partition) }
 	})))
 	if err != nil {
@@ -154,8 +154,15 @@ func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 			}
 			recs = append(recs, rec)
 		}
-		if err := c.ProduceSync(ctx, recs...).FirstErr(); err != nil {
-			return err
+		// Whatever becomes of the broker: what comes twice by this is one repeat more.
+		for len(recs) > 0 && ctx.Err() == nil {
+			var again []*kgo.Record
+			for _, res := range c.ProduceSync(ctx, recs...) {
+				if res.Err != nil {
+					again = append(again, res.Record)
+				}
+			}
+			recs = again
 		}
 		select {
 		case <-tick.C:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -22,9 +23,9 @@ const (
 	crash   action = "crash"   // kill -9 of the broker, which starts again
 )
 
-// weights are what is done to members, and how often each is drawn.
+// weights are what is done to members beside pauses, and how often each is drawn.
 func weights() map[action]int {
-	return map[action]int{kill: 5, killAll: 1, pause: 6, term: 4, add: 3, remove: 2}
+	return map[action]int{kill: 5, killAll: 1, term: 4, add: 4, remove: 2}
 }
 
 // An event is an action at a time of the round.
@@ -45,10 +46,10 @@ const sessionTimeout = 10 * time.Second
 
 // plan draws the events of a round of that length: first each of what is done to members
 // once, in some order, then more of them; in between the broker is restarted now and
-// then.
+// then. Pauses come beside these, in time to end within the round.
 func plan(seed uint64, length time.Duration) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	const first, mean = 2 * time.Second, 3 * time.Second
+	const first, mean = 3 * time.Second, 3 * time.Second
 	var names, weighted []action
 	for a, weight := range weights() {
 		names = append(names, a)
@@ -72,11 +73,16 @@ func plan(seed uint64, length time.Duration) []event {
 		} else {
 			e.what = weighted[rng.IntN(len(weighted))]
 		}
-		if e.what == pause {
-			// From just before the others notice to long after they have taken over.
-			e.wait = sessionTimeout*8/10 + within(6*time.Second)
-		}
 		events = append(events, e)
 	}
+	const longest = sessionTimeout + 4*time.Second
+	for at := first; at+longest < length; at += mean + within(2*mean) {
+		events = append(events, event{
+			at: at, what: pause, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20),
+			// From just before the others notice to long after they have taken over.
+			wait: sessionTimeout*9/10 + within(longest-sessionTimeout*9/10),
+		})
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return events
 }
