@@ -377,7 +377,11 @@ func (a *aggregate) Notes() []string {
 	var notes []string
 	for f, name := range a.fields {
 		if !a.seen[f] && name != "run" && name != "mode" {
-			notes = append(notes, fmt.Sprintf("no unit has the field %q; it is (none) in every group", name))
+			note := fmt.Sprintf("no unit has the field %q; it is (none) in every group", name)
+			if meant := evalstream.Nearest(name, []string{"run", "mode", "prompt_version", "dataset", "seed", "k", "episode"}); meant != "" {
+				note += fmt.Sprintf("; did you mean %q?", meant)
+			}
+			notes = append(notes, note)
 		}
 	}
 	if a.family == fewshot && a.scored && !a.nota {

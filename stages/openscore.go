@@ -29,7 +29,7 @@ func ParseConflict(name string) (Conflict, error) {
 	case "reject":
 		return Refuse, nil
 	}
-	return 0, fmt.Errorf("on-conflict: want replace or reject, got %q", name)
+	return 0, evalstream.NoChoice("on-conflict", name, "replace", "reject")
 }
 
 // OpenScoring is score over gold that comes with the stream, in any order.

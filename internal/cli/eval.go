@@ -11,21 +11,8 @@ import (
 
 // eval is the ready pipelines: files in, a table or NDJSON out.
 func (e *env) eval() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noCommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
-	return cmd
+	return parent(&cobra.Command{Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready"},
+		e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
 }
 
 // ready is what a ready command fills: one parse, one score, one aggregate.

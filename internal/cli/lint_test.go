@@ -60,7 +60,7 @@ func TestLint(t *testing.T) {
 		`3:1: pipeline: horizon: want a time span such as 500ms, 15m, 1h or 30d, got "soon"`,
 		`4:1: pipeline: max_rejects: want a number or a share such as 100 or 0.5%, got "200%"`)
 	f("interval: [wilson, wald]\non_conflict: keep\nstages:\n  - aggregate: {}\n",
-		"1:20: pipeline: interval: want one of wilson, beta_cs, normal_mixture_cs, poisson_bootstrap, got \"wald\"",
+		"1:20: pipeline: interval: want wilson, beta_cs, normal_mixture_cs or poisson_bootstrap, got \"wald\"",
 		`2:1: pipeline: on-conflict: want replace or reject, got "keep"`)
 	f("fail_if: ['f1.value < 1', 'f1.valeu < 1']\nstages:\n  - score: {}\n",
 		`1:27: pipeline: fail_if: want .value, .low, .high or .n, got .valeu in "f1.valeu < 1"; did you mean "value"?`,
@@ -70,7 +70,7 @@ func TestLint(t *testing.T) {
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
 	f("stages:\n  - score: {}\n    via: scored\n", "2:5: score: via: topics cannot be used yet; leave it out, and the steps run in one process")
 	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
-		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties "tec": want one of trec, rank, worst, best, expected`, "2:43: gold: want a value, got fields")
+		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties: want trec, rank, worst, best or expected, got "tec"; did you mean "trec"?`, "2:43: gold: want a value, got fields")
 	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",
 		`2:28: score: measure "sucess@1" is unknown: did you mean success@1?`, `2:38: score: measure "mrr": want it once, got it twice`, `2:43: score: measure "map@0": want map or map@K with K a whole number from 1 to 2147483647`)
 	f("stages:\n  - score: {ties: expected, measure: [mrr, map]}\n", `2:44: score: measure "map" has no expected value over ties here: want ties trec, rank, worst or best, or another measure`)
@@ -82,8 +82,8 @@ func TestLint(t *testing.T) {
 		`2:69: aggregate: window: window "1w": want a time span such as 500ms, 15m, 1h or 30d, got "1w"`,
 		"2:74: aggregate: every: want a number of records above 0, got -1",
 		"2:85: aggregate: missing: want skip or miss, got \"none\"",
-		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"`,
-		`2:117: aggregate: zero division: want one, zero or null, got "two"`,
+		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"; did you mean "ordinal"?`,
+		`2:117: aggregate: zero-division: want one, zero or null, got "two"`,
 		"2:137: aggregate: want bootstrap, r and max-groups above 0, got 1000, 0.18, -1")
 	f("stages:\n  - aggregate: {by: 'run,seed', over: seed}\n", `2:33: aggregate: by "run,seed": the mean is taken over seed, so it cannot be grouped by`)
 	f("stages:\n  - parse: {map: [x, 'run=model']}\n", `2:19: parse: map: want FIELD=/json/pointer, got "x"`, `2:22: parse: map: run: want a JSON Pointer that begins with /, got "model" (for example run=/model)`)
@@ -118,7 +118,7 @@ func TestLintMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := command(t, "", "lint", path)
-	want := "guide.md:5:5: stages: no verb \"scor\"; did you mean \"score\"?\nguide.md:19:13: score: ties \"no\": want one of trec, rank, worst, best, expected\n"
+	want := "guide.md:5:5: stages: no verb \"scor\"; did you mean \"score\"?\nguide.md:19:13: score: ties: want trec, rank, worst, best or expected, got \"no\"\n"
 	if got := strings.ReplaceAll(s.stdout, path, "guide.md"); s.code != 2 || got != want || s.stderr != "" {
 		t.Errorf("exit code %d: %s%s, want 2: %s", s.code, got, s.stderr, want)
 	}
