@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check
+.PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check completion-check
 
 include deploy/kafka/kafka.mk
 
@@ -62,6 +62,9 @@ man: build ## write man pages into bin/man1
 
 metrics-check: ## let promtool and a real Prometheus read a running pipe (slow; installs Debian's prometheus if it is missing)
 	.ci/metrics-check
+
+completion-check: ## press TAB in a real bash, zsh and fish (installs Debian's bash-completion, zsh and fish if they are missing)
+	.ci/completion-check
 
 cover: ## print the share of statements that the tests reach, by function into cover.out
 	go test -coverpkg=./... -coverprofile=cover.out ./...
