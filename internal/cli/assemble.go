@@ -23,6 +23,9 @@ type stage struct {
 func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
 	c := s.common
 	list = complete(list)
+	if err := checkOrder(list); err != nil {
+		return nil, err
+	}
 	var steps []evalstream.Step
 	for i, st := range list {
 		step := evalstream.Step{Name: st.name}

@@ -298,19 +298,6 @@ func (g *gates) unmatched(u *rule) string {
 	return "no result of that group, only of " + strings.Join(g.groups, "; ")
 }
 
-// check refuses rules on metrics that a command with these metrics cannot publish.
-func (g *gates) check(published []string) error {
-	for _, u := range g.rules {
-		if !slices.Contains(published, u.metric) {
-			return &evalstream.ExitError{
-				Code: evalstream.ExitUsage, Err: fmt.Errorf("fail-if %q: no metric %q here%s", u.text, u.metric, didYouMean(u.metric, published)),
-				Hint: "a ranked measure is computed if --measure names it",
-			}
-		}
-	}
-	return nil
-}
-
 // errNoResults says that a command has rules and publishes nothing that they could be about.
 var errNoResults = errors.New("fail-if: want a command that publishes results, such as aggregate, merge, eval or a pipeline with one of them")
 
