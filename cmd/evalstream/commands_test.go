@@ -89,12 +89,12 @@ func TestEachCommandSaysWhatIsWrong(t *testing.T) {
 				t.Errorf("%s has no row of %s with exit code %s and %q", commandScript, name, code, what)
 			}
 		}
-		switch {
-		case name == "evalstream trec-eval":
+		switch name {
+		case "evalstream trec-eval":
 			has("0", "")
 			has("1", "illegal measure") // trec_eval's own code
 			continue
-		case name == "evalstream completion powershell", name == "evalstream version", name == "evalstream man":
+		case "evalstream completion powershell", "evalstream version", "evalstream man":
 			has("0", "")
 			has("2", "unknown flag") // nothing is near
 			continue
