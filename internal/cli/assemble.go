@@ -16,6 +16,7 @@ import (
 type stage struct {
 	verb, name string
 	options    stages.Options
+	implied    bool // nobody spelled it
 }
 
 // assemble turns verbs into a pipeline: one way for shell, YAML and ready commands.
@@ -66,7 +67,7 @@ func complete(list []stage) []stage {
 	if len(list) > 0 && list[0].verb == "parse" {
 		return list
 	}
-	return append([]stage{{verb: "parse", name: "parse", options: new(stages.ParseOptions)}}, list...)
+	return append([]stage{{verb: "parse", name: "parse", options: new(stages.ParseOptions), implied: true}}, list...)
 }
 
 // parseStep plans what is decoded: the fields that later steps group by, or, if the
@@ -76,7 +77,10 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i)}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), Advice: "--map"}
+	if list[i].implied {
+		plan.Advice = "evalstream parse --map"
+	}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {
