@@ -67,7 +67,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		if err := d.Apply(ctx, obs[:n], &s.out); err != nil {
 			return err
 		}
-		if err := l.deliver(ctx, 0); err != nil {
+		if err := l.deliver(ctx, 0, nil); err != nil {
 			return err
 		}
 		if err := l.count(ctx, n, func() Pos { return l.find(obs[n-1].Seq).Pos }); err != nil {
@@ -121,19 +121,15 @@ func (l *lane) run(ctx context.Context, i int, in []Record) error {
 		return fmt.Errorf("%s: %w", s.step.Name, err)
 	}
 	tell(l.r.job.Hooks.Took, s.step.Name, in)
-	return l.deliver(ctx, i)
+	return l.deliver(ctx, i, in)
 }
 
-// deliver passes on what link i has made.
-func (l *lane) deliver(ctx context.Context, i int) error {
+// deliver passes on what link i has made, of in if it was given records.
+func (l *lane) deliver(ctx context.Context, i int, in []Record) error {
 	s := &l.chain[i]
 	tell(l.r.job.Hooks.Made, s.step.Name, s.out.Records)
 	if len(s.out.Rejects) > 0 {
-		rs := make([]stepReject, len(s.out.Rejects))
-		for k, r := range s.out.Rejects {
-			rs[k] = stepReject{step: s.step.Name, Reject: r}
-		}
-		if err := l.reject(ctx, rs); err != nil {
+		if err := l.reject(ctx, setAside(nil, s.step.Name, in, s.out.Rejects)); err != nil {
 			return err
 		}
 	}
@@ -173,7 +169,7 @@ func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 		if err := t.Tick(ctx, &l.chain[i].out); err != nil {
 			return false, err
 		}
-		if err := l.deliver(ctx, i); err != nil {
+		if err := l.deliver(ctx, i, nil); err != nil {
 			return false, err
 		}
 	}
@@ -192,7 +188,7 @@ func (l *lane) advance(ctx context.Context, wm Time) error {
 			if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
 				return err
 			}
-			if err := l.deliver(ctx, i); err != nil {
+			if err := l.deliver(ctx, i, nil); err != nil {
 				return err
 			}
 			if wm != EndOfTime || len(l.chain[i].out.Records) == 0 {
@@ -279,6 +275,9 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		src := l.find(r.Seq)
 		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
+		}
+		if r.unit != "" {
+			src = Record{Seq: r.Seq, Pos: Pos{Origin: &Origin{Name: r.unit}}}
 		}
 		at := src.Pos
 		at.Column = r.Fault.Column
