@@ -146,6 +146,9 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		return &signalError{code: signals.Code()}
 	case signals.Code() != 0:
 		s.summarize(sum)
+		if err == nil {
+			s.gates.soFar(s.stderr, s.verb)
+		}
 		return &signalError{code: signals.Code(), drained: err == nil}
 	case errors.Is(err, evalstream.ErrStopped):
 		s.summarize(sum)
