@@ -80,7 +80,7 @@ func TestLint(t *testing.T) {
 
 	// Stages.
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
-	f("stages:\n  - score: {}\n    via: scored\n", "2:5: score: via: topics cannot be used yet; leave it out, and the steps run in one process")
+	f("stages:\n  - score: {}\n    via: scored\n", `2:5: score: pipeline: step "score": want a step behind via: scored, got none; name it in to:`)
 	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
 		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties: want trec, rank, worst, best or expected, got "tec"; did you mean "trec"?`, "2:43: gold: want a value, got fields")
 	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",
@@ -108,7 +108,7 @@ func TestLint(t *testing.T) {
 	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: step "aggregate": aggregate reads score: want it before step "merge", which leaves result alone`)
 	f("stages:\n  - aggregate: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "aggregate", which leaves result, partial alone`)
 	f("stages:\n  - score: {}\n  - aggregate: {}\n  - merge: {}\n")
-	f("stages:\n  - context-prefix: {}\n  - parse: {}\n  - context-prefix: {}\n    as: again\n", `3:5: step "parse": parse reads lines: want it in front, got it after step "context-prefix"`)
+	f("stages:\n  - context-prefix: {}\n  - parse: {}\n  - context-prefix: {}\n    as: again\n", `3:5: step "parse": parse reads lines: want it in front or behind a via:, got it after step "context-prefix"`)
 	f("stages:\n  - context-prefix: {}\n  - context-prefix: {}\n", `3:5: pipeline: step "context-prefix": want a name of its own, got it twice; rename one with as: NAME`)
 
 	// The name of a field is text.

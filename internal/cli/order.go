@@ -19,10 +19,13 @@ func checkOrder(list []stage) error {
 		if !ok {
 			continue // assemble says so
 		}
-		reads := strings.Split(v.In, ", ")
-		if i > 0 && s.verb == "parse" {
-			return evalstream.Usagef("step %q: parse reads lines: want it in front, got it after step %q", s.name, last)
+		if s.verb == "parse" {
+			if i > 0 && list[i-1].via == "" {
+				return evalstream.Usagef("step %q: parse reads lines: want it in front or behind a via:, got it after step %q", s.name, last)
+			}
+			continue
 		}
+		reads := strings.Split(v.In, ", ")
 		if flow != nil && !slices.ContainsFunc(reads, func(kind string) bool { return slices.Contains(flow, kind) }) {
 			return evalstream.Usagef("step %q: %s reads %s: want it before step %q, which leaves %s alone", s.name, s.verb, v.In, last, strings.Join(flow, ", "))
 		}
