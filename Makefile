@@ -30,6 +30,10 @@ race: ## run the tests in random order under the race detector
 crash: ## kill commands 100 times at random moments; EVALSTREAM_SEED replays
 	EVALSTREAM_KILLS=$${EVALSTREAM_KILLS:-100} go test -count=1 -run TestKill -v ./cmd/evalstream
 
+.PHONY: embed-memory
+embed-memory: ## peak memory of embed over a million texts against a local endpoint (some minutes)
+	EVALSTREAM_TEXTS=$${EVALSTREAM_TEXTS:-1000000} go test -count=1 -timeout 30m -run TestEmbedMemory -v ./cmd/evalstream
+
 fuzz: ## fuzz each target for FUZZTIME (30s)
 	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \
 	test -n "$$targets" || { echo 'fuzz: no targets' >&2; exit 1; }; \

@@ -49,26 +49,31 @@ func checkRule(u *rule, list []stage) error {
 // publishedMetrics are the metrics that stages can publish; nil if that depends on the
 // records: on their kind, or on the dimensions of verdicts.
 func publishedMetrics(list []stage) ([]string, error) {
-	kind, measures := "", stages.DefaultMeasures()
+	switch scoredKind(list) {
+	case "run":
+		return measuresOf(list)
+	case "prediction":
+		return []string{"f1", "precision", "recall", "macro_f1", "macro_precision", "macro_recall"}, nil
+	case "rating":
+		return []string{"alpha"}, nil
+	}
+	return nil, nil
+}
+
+// scoredKind is the kind that score gets beside gold; "" if nothing says what it is.
+func scoredKind(list []stage) string {
+	kind := ""
 	for _, s := range list {
 		switch o := s.options.(type) {
 		case *stages.ParseOptions:
-			kind = o.As
+			if kind == "" {
+				kind = o.As
+			}
 		case *stages.RankOptions:
 			kind = "run"
 		case *stages.ClassifyOptions:
 			kind = "prediction"
 		case *stages.ScoreOptions:
-			scoring, err := o.Scoring()
-			if err != nil {
-				return nil, wrapUsage("%w", err)
-			}
-			if len(scoring.Measures) > 0 {
-				measures = nil
-			}
-			for _, m := range scoring.Measures {
-				measures = append(measures, m.String())
-			}
 			switch {
 			case kind != "":
 			case len(o.Measures) > 0:
@@ -78,15 +83,29 @@ func publishedMetrics(list []stage) ([]string, error) {
 			}
 		}
 	}
-	switch kind {
-	case "run", "qrel":
-		return measures, nil
-	case "prediction":
-		return []string{"f1", "precision", "recall", "macro_f1", "macro_precision", "macro_recall"}, nil
-	case "rating":
-		return []string{"alpha"}, nil
+	return kind
+}
+
+// measuresOf are the names of what score computes of ranked lists.
+func measuresOf(list []stage) ([]string, error) {
+	measures := stages.DefaultMeasures()
+	for _, s := range list {
+		o, ok := s.options.(*stages.ScoreOptions)
+		if !ok {
+			continue
+		}
+		scoring, err := o.Scoring()
+		if err != nil {
+			return nil, wrapUsage("%w", err)
+		}
+		if len(scoring.Measures) > 0 {
+			measures = nil
+		}
+		for _, m := range scoring.Measures {
+			measures = append(measures, m.String())
+		}
 	}
-	return nil, nil
+	return measures, nil
 }
 
 // publishedFields are the fields that a rule can name: those of the groupings of the
