@@ -70,7 +70,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 		if err := d.Apply(ctx, obs[:n], &s.out); err != nil {
 			return err
 		}
-		if err := l.deliver(ctx, 0, nil); err != nil {
+		if err := l.deliver(ctx, 0); err != nil {
 			return err
 		}
 		if err := l.count(ctx, n, func() Pos { return l.find(obs[n-1].Seq).Pos }); err != nil {
@@ -124,15 +124,19 @@ func (l *lane) run(ctx context.Context, i int, in []Record) error {
 		return fmt.Errorf("%s: %w", s.step.Name, err)
 	}
 	tell(l.r.job.Hooks.Took, s.step.Name, in)
-	return l.deliver(ctx, i, in)
+	return l.deliver(ctx, i)
 }
 
-// deliver passes on what link i has made, of in if it was given records.
-func (l *lane) deliver(ctx context.Context, i int, in []Record) error {
+// deliver passes on what link i has made.
+func (l *lane) deliver(ctx context.Context, i int) error {
 	s := &l.chain[i]
 	tell(l.r.job.Hooks.Made, s.step.Name, s.out.Records)
 	if len(s.out.Rejects) > 0 {
-		if err := l.reject(ctx, setAside(nil, s.step.Name, in, s.out.Rejects)); err != nil {
+		rs := make([]stepReject, len(s.out.Rejects))
+		for k, r := range s.out.Rejects {
+			rs[k] = stepReject{step: s.step.Name, Reject: r}
+		}
+		if err := l.reject(ctx, rs); err != nil {
 			return err
 		}
 	}
@@ -172,7 +176,7 @@ func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 		if err := t.Tick(ctx, &l.chain[i].out); err != nil {
 			return false, err
 		}
-		if err := l.deliver(ctx, i, nil); err != nil {
+		if err := l.deliver(ctx, i); err != nil {
 			return false, err
 		}
 	}
@@ -192,7 +196,7 @@ func (l *lane) advance(ctx context.Context, wm Time) error {
 			if err := t.Advance(ctx, wm, &l.chain[i].out); err != nil {
 				return err
 			}
-			if err := l.deliver(ctx, i, nil); err != nil {
+			if err := l.deliver(ctx, i); err != nil {
 				return err
 			}
 			if wm != EndOfTime || len(l.chain[i].out.Records) == 0 {
@@ -283,8 +287,8 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
 		}
-		if r.unit != "" {
-			src = Record{Seq: r.Seq, Pos: Pos{Origin: &Origin{Name: r.unit}}}
+		if r.Unit != "" {
+			src = Record{Seq: r.Seq, Pos: Pos{Origin: &Origin{Name: r.Unit}}}
 		}
 		at := src.Pos
 		at.Column = r.Fault.Column

@@ -27,6 +27,12 @@ type worker struct {
 	traces                 [][]byte // of the block, by place in traced
 }
 
+// stepReject is a reject of one step, waiting for its turn.
+type stepReject struct {
+	step string
+	Reject
+}
+
 func (r *runner) newWorker() (*worker, error) {
 	w := &worker{r: r, digesters: map[*lane]Digester{}, digestedBefore: map[*lane]*[]Tally{}}
 	for i, s := range r.front {
@@ -150,11 +156,17 @@ func (w *worker) front(ctx context.Context, i int, recs []Record) ([]Record, err
 		}
 		tell(w.r.job.Hooks.Took, s.step.Name, recs)
 		tell(w.r.job.Hooks.Made, s.step.Name, s.out.Records)
-		w.rejects = setAside(w.rejects, s.step.Name, recs, s.out.Rejects)
+		w.setAside(s.step.Name, s.out.Rejects)
 		s.called, s.failed = s.called+int64(len(recs)), s.failed+int64(len(s.out.Rejects))
 		recs = s.out.Records
 	}
 	return recs, nil
+}
+
+func (w *worker) setAside(step string, rs []Reject) {
+	for _, r := range rs {
+		w.rejects = append(w.rejects, stepReject{step: step, Reject: r})
+	}
 }
 
 // digest does the stateless half of the first stateful step, if it has one.
@@ -174,7 +186,7 @@ func (w *worker) digest(l *lane, recs []Record) (obs []Observation, split bool, 
 	w.digested.Reset()
 	w.obs = digester.Digest(recs, w.obs[:0], &w.digested)
 	tell(w.r.job.Hooks.Took, l.chain[0].step.Name, recs)
-	w.rejects = setAside(w.rejects, l.chain[0].step.Name, recs, w.digested.Rejects)
+	w.setAside(l.chain[0].step.Name, w.digested.Rejects)
 	return w.obs, true, nil
 }
 
@@ -229,7 +241,7 @@ func (w *worker) cut() []Record {
 	w.lines = w.lines[:0]
 	if b.Long > 0 {
 		w.lines = append(w.lines, Record{Raw: b.Data, Pos: b.At, Seq: b.First, Time: NoTime})
-		w.rejects = setAside(w.rejects, "source", nil, []Reject{{Seq: b.First, Fault: Fault{Class: ClassTooLarge, Reason: longReason(b.Long)}}})
+		w.setAside("source", []Reject{{Seq: b.First, Fault: Fault{Class: ClassTooLarge, Reason: longReason(b.Long)}}})
 		return nil
 	}
 	seq, pos := b.First, b.At

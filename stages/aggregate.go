@@ -85,7 +85,7 @@ func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *ev
 		passReviews(in, out)
 	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
-	return a.Apply(ctx, a.obs, out)
+	return a.fold(a.obs, in, out)
 }
 
 // Every is the rhythm of publishing.
@@ -93,6 +93,11 @@ func (a *aggregate) Every() evalstream.Every { return a.options.Every }
 
 // Apply folds observations in order.
 func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *evalstream.Out) error {
+	return a.fold(in, nil, out)
+}
+
+// fold applies observations of records, which are nil where all have a line.
+func (a *aggregate) fold(in []evalstream.Observation, recs []evalstream.Record, out *evalstream.Out) error {
 	if a.mixed != nil {
 		return a.mixed
 	}
@@ -100,7 +105,13 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 	a.touched += a.units.fetch(in)
 	for i := range in {
 		if f := a.apply(&in[i]); f != nil {
-			out.Reject(in[i].Seq, *f)
+			recs = from(recs, &in[i])
+			if len(recs) > 0 {
+				out.RejectRecord(&recs[0], *f)
+				recs = recs[1:]
+			} else {
+				out.Reject(in[i].Seq, *f)
+			}
 		}
 	}
 	if a.kept != nil {
@@ -444,13 +455,13 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 		}
 		if !ok {
 			d.count(&d.a.others, &d.others)
-			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
+			out.RejectRecord(&in[i], evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
 			d.count(&d.a.refused, &d.refused)
-			out.Reject(in[i].Seq, *f)
+			out.RejectRecord(&in[i], *f)
 			continue
 		}
 		o.Seq = in[i].Seq
@@ -459,14 +470,31 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 	return dst
 }
 
+// from is recs from the one on that an observation was made of.
+func from(recs []evalstream.Record, o *evalstream.Observation) []evalstream.Record {
+	i := slices.IndexFunc(recs, func(r evalstream.Record) bool {
+		s, ok := r.Body.(*evalstream.Score)
+		return ok && r.Seq == o.Seq && r.Time == o.Time && s.Status == o.Status && (s.Positions || unitHash(s) == o.Unit)
+	})
+	if i < 0 {
+		return nil
+	}
+	return recs[i:]
+}
+
+// unitHash stands for the name of a unit; it is never zero.
+func unitHash(s *evalstream.Score) [2]uint64 {
+	h := xxh3.HashString128(s.Unit)
+	return [2]uint64{h.Lo, h.Hi | 1}
+}
+
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
 	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {
-		h := xxh3.HashString128(s.Unit)
-		o.Unit = [2]uint64{h.Lo, h.Hi | 1} // never zero
+		o.Unit = unitHash(s)
 	}
 	if l, ok := d.likes[s.Like]; ok && s.Like != nil {
 		o.Run, o.Group, o.Pattern = l.run, l.group, l.pattern

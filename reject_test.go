@@ -15,7 +15,7 @@ type expiring struct {
 	ended bool
 }
 
-func (s *expiring) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
+func (*expiring) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	for _, r := range in {
 		r.Raw, r.Body = nil, &evalstream.Score{Unit: string(r.Raw), Status: evalstream.Pending}
 		out.Emit(r)
@@ -30,6 +30,7 @@ func (s *expiring) Advance(_ context.Context, _ evalstream.Time, out *evalstream
 	s.ended = true
 	out.Emit(evalstream.Record{Body: &evalstream.Score{Unit: "q1", Run: "a", Status: evalstream.Expired}})
 	out.Emit(evalstream.Record{Body: &evalstream.Score{Unit: "q2", Status: evalstream.Expired}})
+	out.Emit(evalstream.Record{Body: &evalstream.Score{Unit: "q3", Status: evalstream.Expired}})
 	out.Emit(evalstream.Record{Body: &evalstream.Partial{Step: "aggregate", By: []evalstream.Slice{{Name: "run", Value: `"a"`}}, Window: "all"}})
 	return nil
 }
@@ -39,7 +40,10 @@ type refuse struct{ stateful }
 
 func (refuse) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	for _, r := range in {
-		out.Reject(r.Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "no"})
+		if b, ok := r.Body.(*evalstream.Score); ok && b.Unit == "q2" {
+			continue
+		}
+		out.RejectRecord(&r, evalstream.Fault{Class: evalstream.ClassStage, Reason: "no"})
 	}
 	return nil
 }
@@ -60,7 +64,7 @@ func TestRejectOfWhatHasNoLine(t *testing.T) {
 	}
 	want := []string{
 		"in:1 a stage: no", "in:2 b stage: no",
-		"unit q1/run a (expired)  stage: no", "unit q2 (expired)  stage: no", `partial ["run","all","\"a\"","0","aggregate","0"]  stage: no`,
+		"unit q1/run a (expired)  stage: no", "unit q3 (expired)  stage: no", `partial ["run","all","\"a\"","0","aggregate","0"]  stage: no`,
 	}
 	if d := cmp.Diff(want, bad.lines); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
