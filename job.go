@@ -301,7 +301,7 @@ func (r *runner) split() error {
 					r.traced = append(r.traced, len(r.front))
 				}
 				if rm, ok := st.(Remote); ok {
-					r.remotes[len(r.front)] = newRemote(s, rm)
+					r.remotes[len(r.front)] = newRemote(s, rm, r.job.Hooks.Calls)
 				}
 				r.front = append(r.front, s)
 				continue

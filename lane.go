@@ -287,6 +287,9 @@ func (l *lane) reject(ctx context.Context, rs []stepReject) error {
 		if l.block != nil && l.block.Unterminated && r.Fault.Class == ClassParse && r.Seq == l.block.First+Seq(l.block.lines)-1 {
 			r.Fault.Reason = "truncated last line: " + r.Fault.Reason
 		}
+		if r.Unit != "" {
+			src = Record{Seq: r.Seq, Pos: Pos{Origin: &Origin{Name: r.Unit}}}
+		}
 		at := src.Pos
 		at.Column = r.Fault.Column
 		recs = append(recs, Record{

@@ -202,8 +202,8 @@ func (d *Decoder) want(f int, what string) *evalstream.Fault {
 	v := d.at(f)
 	if v.absent() {
 		reason := "missing; want " + what
-		if d.r.source[f] == d.r.own[f] && !d.plan.NoAdvice {
-			reason += " (--map " + d.r.fields[f] + "=/POINTER reads it from elsewhere)"
+		if d.r.source[f] == d.r.own[f] && d.plan.Advice != "" {
+			reason += " (" + d.plan.Advice + " " + d.r.fields[f] + "=/POINTER reads it from elsewhere)"
 		}
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: d.r.paths[f], Reason: reason}
 	}
