@@ -255,7 +255,7 @@ func (j *judged) sweepKept(limit evalstream.Time, out *evalstream.Out) {
 	old := func(u *judgedUnit) bool { return u.seen != evalstream.NoTime && u.seen < limit }
 	forget := func(u *judgedUnit, key []byte, sum uint64) {
 		j.end(u, out)
-		j.tally = j.allHeld(j.tally, u)
+		j.holdUnit(&j.tally, u)
 		k.remove(key, sum)
 	}
 	err := j.eachOnShelf(func(u *judgedUnit, key []byte, sum uint64) {

@@ -70,7 +70,7 @@ func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 		kept := j.judgedState
 		j.judgedState = old
 		j.end(&u, out)
-		j.tally = j.allHeld(j.tally, &u)
+		j.holdUnit(&j.tally, &u)
 		j.judgedState = kept
 	}
 }
@@ -129,26 +129,25 @@ func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 func (j *judged) tallied() evalstream.Tally {
 	t := j.tally
 	for i := range uint32(j.votes.len()) {
-		t = j.held(t, j.votes.at(i))
+		j.hold(&t, j.votes.at(i))
 	}
 	// What the shelf cannot give is missing, which shows: the tally does not add up then.
-	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { t = j.allHeld(t, u) })
+	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { j.holdUnit(&t, u) })
 	return t
 }
 
-func (j *judged) allHeld(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
+// holdUnit adds the votes of a unit to a tally.
+func (j *judged) holdUnit(t *evalstream.Tally, u *judgedUnit) {
 	for i := u.votes; i != 0; i = j.votes.at(i - 1).next {
-		t = j.held(t, j.votes.at(i-1))
+		j.hold(t, j.votes.at(i-1))
 	}
-	return t
 }
 
-func (j *judged) held(t evalstream.Tally, n *vote) evalstream.Tally {
+func (j *judged) hold(t *evalstream.Tally, n *vote) {
 	t.Held++
 	if j.sayings.of(n.said).vote.Cast() {
 		t.Of[evalstream.Scored]++
 	} else {
 		t.Of[evalstream.Unjudged]++
 	}
-	return t
 }
