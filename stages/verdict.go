@@ -69,10 +69,10 @@ func (j *judged) begin(in []evalstream.Record) {
 }
 
 func (j *judged) hash(b *evalstream.Verdict) [2]uint64 {
-	j.key = j.key[:0]
-	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
-		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
-	}
+	// The lengths say where each id ends.
+	j.key = append(append(append(append(j.key[:0], b.SpanID...), b.Mode...), b.TripleID...), b.Dimension...)
+	j.key = binary.LittleEndian.AppendUint64(j.key, uint64(len(b.SpanID))<<32|uint64(len(b.Mode)))
+	j.key = binary.LittleEndian.AppendUint64(j.key, uint64(len(b.TripleID)))
 	h := xxh3.Hash128(j.key)
 	return [2]uint64{h.Lo, h.Hi}
 }
