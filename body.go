@@ -213,6 +213,10 @@ type Partial struct {
 	Settings              *Settings
 }
 
+// JudgedFamily is the family of a partial that carries the number of judged units of a
+// partition alone, and no cell: whoever merges needs it, whichever cells it has.
+const JudgedFamily = "judged"
+
 // Cell is an accumulator in the form in which it travels.
 type Cell struct {
 	N, Pending, Unjudged, Expired int64
@@ -225,6 +229,23 @@ type Cell struct {
 type Count struct {
 	Name string
 	N    []int64
+}
+
+// Mark says how far the owner of a partition has come. It is written to all partitions of
+// the topic behind its step, and never to stdout.
+type Mark struct {
+	Step                  string
+	Partition, Partitions int32 // of the step's input
+	Watermark             Time  // NoTime before the first record with a time
+	Idle                  bool  // nothing has come for the idle timeout
+	Ended                 bool  // the input had an end, and everything that came of it stands before this
+	Through               []Cursor
+}
+
+// Cursor says where a partition of a topic is read next.
+type Cursor struct {
+	Origin Origin
+	Next   int64 // offset
 }
 
 // Rejected is a record set aside.
@@ -256,6 +277,9 @@ func (*Result) Kind() string { return "result" }
 
 // Kind is "partial".
 func (*Partial) Kind() string { return "partial" }
+
+// Kind is "mark".
+func (*Mark) Kind() string { return "mark" }
 
 // Kind is "reject".
 func (*Rejected) Kind() string { return "reject" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -32,6 +33,16 @@ type Job struct {
 	IdleTimeout time.Duration
 	// Partitions is how many partitions the source has; 0 is 1.
 	Partitions int32
+	// Owned are those that this job reads; nil: all.
+	Owned []int32
+	// Replay is what the state of the gathering steps was made of: it goes through the
+	// pipeline before the source does, and what comes out is dropped. nil: nothing.
+	Replay Source
+	// Marked says that event time comes with the blocks' Reach and not with the records.
+	Marked bool
+	// MarkEvery is how often a mark goes to the sink, if there is news; 0: never. One comes
+	// at the start, and one at the end of the input.
+	MarkEvery time.Duration
 	// FailFast ends the job at the first reject.
 	FailFast bool
 	// Store keeps the state, so that the job goes on after it was killed; nil: nothing
@@ -43,8 +54,9 @@ type Job struct {
 	// the store has too; 0: all.
 	StateMemory int64
 	// CommitBytes is how much input a commit may cover; 0 is 4 MiB. A commit comes every
-	// 100 ms at the latest.
+	// CommitEvery at the latest, 0 being 100 ms.
 	CommitBytes int64
+	CommitEvery time.Duration
 	Hooks       Hooks
 }
 
@@ -84,6 +96,36 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
+	// A worker that waits for its turn must see the end of the context.
+	woken := make(chan struct{})
+	unblock := context.AfterFunc(ctx, func() {
+		defer close(woken)
+		r.wake()
+	})
+	if err = r.replay(ctx); err == nil {
+		err = r.flow(ctx)
+	}
+	if !unblock() {
+		<-woken
+	}
+	if err == nil {
+		err = r.conclude(ctx)
+	}
+	return r.summary(), err
+}
+
+// flow moves everything that the source gives, until it ends or pauses.
+func (r *runner) flow(ctx context.Context) error {
+	stopTicks, stopCommits, stopMarks := r.startTicks(ctx), r.startCommits(ctx), r.startMarks(ctx)
+	r.pump(ctx)
+	stopMarks()
+	stopTicks()
+	stopCommits()
+	return context.Cause(ctx)
+}
+
+// pump lets all workers work until the source gives no more.
+func (r *runner) pump(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, w := range r.workers {
 		wg.Go(func() {
@@ -97,31 +139,47 @@ func (j *Job) Run(ctx context.Context) (Summary, error) {
 			}
 		})
 	}
-	stopTicks, stopCommits := r.startTicks(ctx), r.startCommits(ctx)
-	// A worker that waits for its turn must see the end of the context.
-	woken := make(chan struct{})
-	unblock := context.AfterFunc(ctx, func() {
-		defer close(woken)
-		r.wake()
-	})
 	wg.Wait()
-	stopTicks()
-	stopCommits()
-	if !unblock() {
-		<-woken
+}
+
+// replay rebuilds the state of the gathering steps.
+func (r *runner) replay(ctx context.Context) error {
+	if r.job.Replay == nil {
+		return nil
 	}
-	if err := context.Cause(ctx); err != nil {
-		return r.summary(), err
+	source := r.source
+	r.source, r.replaying = r.job.Replay, true
+	r.pump(ctx)
+	r.source, r.replaying = source, false
+	r.lines.Store(0)
+	r.blank.Store(0)
+	r.paused.Store(false)
+	for _, l := range r.sorted() {
+		if l.kept != nil {
+			l.kept.forget()
+		}
 	}
+	return context.Cause(ctx)
+}
+
+// conclude publishes and commits what there is when the source gives no more.
+func (r *runner) conclude(ctx context.Context) error {
 	if err := r.commitAll(ctx); err != nil {
-		return r.summary(), err
+		return err
 	}
 	if r.paused.Load() {
-		err = r.tickAll(ctx)
-	} else {
-		err = r.finish(ctx)
+		if err := r.tickAll(ctx); err != nil {
+			return err
+		}
+		return r.commitAll(ctx) // what the ticks have published
 	}
-	return r.summary(), err
+	if r.endedBefore() {
+		return r.flush(ctx)
+	}
+	if err := r.finish(ctx); err != nil {
+		return err
+	}
+	return r.commitEnd(ctx)
 }
 
 // runner is the state of one Run.
@@ -135,7 +193,10 @@ type runner struct {
 	// remotes are the one instance of each Remote, by its place in front.
 	remotes map[int]*remote
 
-	started time.Time
+	started   time.Time
+	source    Source // that is read now
+	replaying bool   // it is the one that rebuilds state: nothing comes out
+	fresh     atomic.Bool
 
 	readMu   sync.Mutex
 	last     map[int32]Seq   // greatest Seq handed out, a partition
@@ -157,7 +218,7 @@ type runner struct {
 
 func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	r := &runner{
-		job: j, cancel: cancel, started: time.Now(), remotes: map[int]*remote{},
+		job: j, cancel: cancel, started: time.Now(), source: j.Source, remotes: map[int]*remote{},
 		last: map[int32]Seq{}, index: map[int32]int64{}, lanes: map[int32]*lane{}, byClass: map[Class]int64{},
 	}
 	if err := r.split(); err != nil {
@@ -173,7 +234,7 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 	if err := r.restore(); err != nil {
 		return nil, err
 	}
-	if j.Partitions > 1 {
+	if j.Partitions > 1 || j.Owned != nil {
 		if err := r.openLanes(); err != nil {
 			return nil, err
 		}
@@ -200,7 +261,7 @@ func newRunner(j *Job, cancel context.CancelCauseFunc) (*runner, error) {
 // openLanes lets every partition speak at the first tick: what gathers from them waits
 // for one that has nothing to say too.
 func (r *runner) openLanes() error {
-	for p := range r.job.Partitions {
+	for _, p := range r.owned() {
 		l, err := r.lane(p)
 		if err != nil {
 			return err
@@ -209,6 +270,18 @@ func (r *runner) openLanes() error {
 		l.active.Store(r.started.UnixNano())
 	}
 	return nil
+}
+
+// owned are the partitions that this job reads.
+func (r *runner) owned() []int32 {
+	if r.job.Owned != nil {
+		return r.job.Owned
+	}
+	all := make([]int32, max(1, r.job.Partitions))
+	for p := range all {
+		all[p] = int32(p)
+	}
+	return all
 }
 
 // split makes one instance of each step to see where state begins.
@@ -274,6 +347,8 @@ type lane struct {
 	scratch   []Record
 	dirty     bool // something came since the last tick
 	nextSeq   Seq  // of the first line that has not been applied
+	reach     *Reach
+	said      Mark // the last mark
 	kept      *kept
 }
 
@@ -403,10 +478,15 @@ func (r *runner) tickAll(ctx context.Context) error {
 	}
 	if g != nil {
 		g.mu.Lock()
-		_, err := g.tickOwn(ctx)
+		ticked, err := g.tickOwn(ctx)
 		g.mu.Unlock()
 		if err != nil {
 			return err
+		}
+		if ls := r.sorted(); ticked && len(ls) > 0 {
+			ls[0].mu.Lock()
+			ls[0].unsaved() // what gathers keeps nothing, but has published
+			ls[0].mu.Unlock()
 		}
 	}
 	return r.flush(ctx)
@@ -417,7 +497,7 @@ func (r *runner) tickAll(ctx context.Context) error {
 func (r *runner) watermark(now time.Time) Time {
 	idle := r.job.IdleTimeout
 	lanes := r.sorted()
-	if len(lanes) < int(r.job.Partitions) && (idle <= 0 || now.Sub(r.started) < idle) {
+	if len(lanes) < len(r.owned()) && (idle <= 0 || now.Sub(r.started) < idle) {
 		return NoTime
 	}
 	least, awake := EndOfTime, false
@@ -447,7 +527,7 @@ func (r *runner) flush(ctx context.Context) error {
 // finish says the end of the input to every stage, in the order of the dataflow.
 func (r *runner) finish(ctx context.Context) error {
 	// A partition that gave nothing has an owner all the same, who says so.
-	for p := range max(1, r.job.Partitions) {
+	for _, p := range r.owned() {
 		if _, err := r.lane(p); err != nil {
 			return err
 		}
@@ -568,6 +648,30 @@ func (s *Summary) countOf(step string, counters []Counter) {
 
 func (s *Summary) add(row Tally) { addTally(&s.Tallies, row) }
 
+// Add adds what another job did, row by row and counter by counter.
+func (s *Summary) Add(o Summary) {
+	s.Lines, s.Blank, s.Rejects = s.Lines+o.Lines, s.Blank+o.Blank, s.Rejects+o.Rejects
+	by := maps.Clone(s.ByClass)
+	if by == nil {
+		by = map[Class]int64{}
+	}
+	for class, n := range o.ByClass {
+		by[class] += n
+	}
+	s.ByClass = by
+	for _, row := range o.Tallies {
+		s.add(row)
+	}
+	for _, c := range o.Counters {
+		s.count(c.Step, []Counter{c})
+	}
+	for _, n := range o.Notes {
+		if !slices.Contains(s.Notes, n) {
+			s.Notes = append(s.Notes, n)
+		}
+	}
+}
+
 // read hands out the next block. A line that was handed out before (a redelivery)
 // is cut away here, so that it is not received again.
 func (r *runner) read(ctx context.Context, b *Block) error {
@@ -577,8 +681,8 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		b.Data, b.Records, b.Offset, b.Long, b.Lines, b.Unterminated = nil, nil, 0, 0, 0, false
-		if err := r.job.Source.Read(ctx, b); err != nil {
+		b.Data, b.Records, b.Reach, b.Offset, b.Long, b.Lines, b.Unterminated = nil, nil, nil, 0, 0, 0, false
+		if err := r.source.Read(ctx, b); err != nil {
 			return err
 		}
 		last, seen := r.last[b.Partition]
@@ -587,12 +691,17 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		}
 		b.lines = b.count()
 		n := b.lines
-		if n == 0 {
+		switch {
+		case n == 0 && b.Reach == nil:
 			continue
-		}
-		r.last[b.Partition] = b.First + Seq(n) - 1
-		if b.Data == nil {
+		case n == 0:
+		case b.Data == nil:
 			r.last[b.Partition] = b.Records[len(b.Records)-1].Seq
+		default:
+			r.last[b.Partition] = b.First + Seq(n) - 1
+		}
+		if n > 0 {
+			r.fresh.Store(true)
 		}
 		b.Index = r.index[b.Partition]
 		r.index[b.Partition]++

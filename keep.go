@@ -26,6 +26,7 @@ type kept struct {
 	blank     int64
 	rejects   int64
 	byClass   map[Class]int64
+	ended     bool  // the checkpoint that was found is that of the end
 	unsaved   bool  // something was applied since the last commit
 	bytes     int64 // that were applied since
 	applying  bool  // a block is half applied, or failed so: nothing to commit
@@ -45,7 +46,7 @@ func (r *runner) restore() error {
 	if r.job.Store == nil {
 		return nil
 	}
-	if len(r.back) == 0 && len(r.gather) > 0 {
+	if len(r.back) == 0 && len(r.gather) > 0 && r.job.Replay == nil {
 		return Usagef("state: %s keeps none of its own; give it all of its input each time", r.gather[0].Name)
 	}
 	if r.resumes() && r.job.Partitions > 1 {
@@ -123,6 +124,13 @@ func (l *lane) keep() error {
 	if cp.ToTick > 0 && cp.ToTick <= l.every.Records {
 		l.toTick = cp.ToTick
 	}
+	l.reach, k.ended = cp.Reach, cp.Ended
+	if r.job.Marked && l.reach != nil && l.reach.Watermark > l.watermark {
+		l.watermark = l.reach.Watermark
+	}
+	if r.job.Marked {
+		l.mark.Store(int64(l.watermark))
+	}
 	l.dirty = true                // everything is published once more
 	for _, at := range k.places { // a copy each: results keep the pointer
 		l.through = append(l.through, Through{Origin: &at.Origin, Line: at.Line})
@@ -189,7 +197,11 @@ func (r *runner) startCommits(ctx context.Context) (stop func()) {
 	if r.job.Store == nil {
 		return func() {}
 	}
-	return r.repeat(ctx, commitEvery, r.commitAll)
+	every := r.job.CommitEvery
+	if every <= 0 {
+		every = commitEvery
+	}
+	return r.repeat(ctx, every, r.commitAll)
 }
 
 func (r *runner) commitAll(ctx context.Context) error {
@@ -212,9 +224,12 @@ func (l *lane) applied(ctx context.Context, w *worker) error {
 		return nil
 	}
 	b := &w.block
-	l.nextSeq = b.First + Seq(b.lines)
-	if b.Data == nil {
+	switch {
+	case b.lines == 0:
+	case b.Data == nil:
 		l.nextSeq = b.Records[len(b.Records)-1].Seq + 1
+	default:
+		l.nextSeq = b.First + Seq(b.lines)
 	}
 	k.lines += int64(b.lines)
 	k.blank += w.blank
@@ -230,7 +245,8 @@ func (l *lane) applied(ctx context.Context, w *worker) error {
 	if limit <= 0 {
 		limit = commitBytes
 	}
-	if k.bytes += int64(len(b.Data)) + int64(len(b.Records))<<8; k.bytes < limit {
+	k.bytes += int64(len(b.Data)) + int64(len(b.Records))<<8
+	if p, ok := l.r.job.Store.(Prompt); k.bytes < limit && (!ok || !p.Ready(l.partition)) {
 		return nil
 	}
 	return l.commit(ctx)
@@ -272,7 +288,7 @@ func (k *kept) reach(o *Origin, at Place) {
 // the state has seen never comes again.
 func (l *lane) commit(ctx context.Context) error {
 	k := l.kept
-	if k == nil || !k.unsaved || k.applying {
+	if k == nil || !k.unsaved || k.applying || l.r.replaying {
 		return nil
 	}
 	if k.failed == nil {
@@ -330,9 +346,61 @@ func (l *lane) commitOnce(ctx context.Context) error {
 func (l *lane) checkpoint() *Checkpoint {
 	k := l.kept
 	return &Checkpoint{
-		Next: l.nextSeq, Places: k.places, Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
+		Next: l.nextSeq, Places: k.places, Reach: l.reach, Ended: k.ended && !l.r.fresh.Load(), Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
 		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: k.byClass, Front: k.front, Counters: k.counters,
 	}
+}
+
+// unsaved notes that something was made that the store has not seen.
+func (l *lane) unsaved() {
+	if l.kept != nil {
+		l.kept.unsaved = true
+	}
+}
+
+// forget drops the counts of what was replayed.
+func (k *kept) forget() {
+	*k = kept{byClass: map[Class]int64{}, followers: k.followers, places: k.places}
+}
+
+// endedBefore reports whether nothing has come since the end was said and committed.
+func (r *runner) endedBefore() bool {
+	if r.job.Store == nil || r.fresh.Load() {
+		return false
+	}
+	for _, l := range r.sorted() {
+		if l.kept == nil || !l.kept.ended {
+			return false
+		}
+	}
+	return true
+}
+
+// commitEnd commits what was made at the end of the input, where output goes through the
+// store. The state stays what it was before the end was said, so that the job can go on
+// with more input.
+func (r *runner) commitEnd(ctx context.Context) error {
+	store, ok := r.job.Store.(Ending)
+	if !ok {
+		return nil
+	}
+	for _, l := range r.sorted() {
+		l.mu.Lock()
+		var err error
+		if r.job.MarkEvery > 0 {
+			err = l.say(ctx, true)
+		}
+		cp := l.checkpoint()
+		l.mu.Unlock()
+		cp.Ended = true
+		if err == nil {
+			err = store.End(l.partition, cp)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lengths notes how long the sinks are.

@@ -10,10 +10,13 @@ import (
 	"time"
 )
 
-// reach notes that the whole block has been applied.
-func (l *lane) reach() {
+// reached notes that the whole block has been applied.
+func (l *lane) reached() {
 	l.active.Store(time.Now().UnixNano())
 	b := l.block
+	if l.r.job.Marked {
+		return // its origins are topics between steps
+	}
 	if b.Data == nil {
 		for i := range b.Records { // they may be of several origins
 			if i+1 == len(b.Records) || b.Records[i+1].Pos.Origin != b.Records[i].Pos.Origin {
@@ -80,7 +83,7 @@ func (l *lane) applyAll(ctx context.Context, obs []Observation) error {
 
 // see notes that time has come as far as t.
 func (l *lane) see(t Time) {
-	if t > l.newest {
+	if t > l.newest && !l.r.job.Marked {
 		l.newest = t
 		l.mark.Store(int64(t - Time(l.r.job.MaxOutOfOrder)))
 	}
@@ -177,6 +180,7 @@ func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 			return false, err
 		}
 	}
+	l.unsaved()
 	return true, nil
 }
 
@@ -244,6 +248,9 @@ func (l *lane) emit(ctx context.Context, recs []Record) error {
 		defer g.mu.Unlock()
 		return g.run(ctx, 0, recs)
 	}
+	if l.r.replaying {
+		return nil
+	}
 	l.r.sinkMu.Lock()
 	defer l.r.sinkMu.Unlock()
 	return l.r.job.Sink.Write(ctx, recs)
@@ -267,7 +274,7 @@ func (l *lane) stamp(recs []Record) {
 
 // reject writes rejects in the order of their lines.
 func (l *lane) reject(ctx context.Context, rs []stepReject) error {
-	if len(rs) == 0 {
+	if len(rs) == 0 || l.r.replaying {
 		return nil
 	}
 	slices.SortStableFunc(rs, func(a, b stepReject) int { return int(a.Seq - b.Seq) })

@@ -40,6 +40,38 @@ type Option struct {
 	Line, Column int
 }
 
+// OptionsDiffer says for people what differs between options that were and that are; ""
+// if nothing does. The order of names does not count, and positions do not; the order
+// of one name's values does.
+func OptionsDiffer(were, are []Option) string {
+	var names []string // in the order in which they come
+	had, has := map[string][]string{}, map[string][]string{}
+	note := func(os []Option, values map[string][]string) {
+		for _, o := range os {
+			if !slices.Contains(names, o.Name) {
+				names = append(names, o.Name)
+			}
+			values[o.Name] = append(values[o.Name], o.Value)
+		}
+	}
+	note(were, had)
+	note(are, has)
+	var diffs []string
+	for _, n := range names {
+		was, is := strings.Join(had[n], ", "), strings.Join(has[n], ", ")
+		switch {
+		case slices.Equal(had[n], has[n]):
+		case has[n] == nil:
+			diffs = append(diffs, fmt.Sprintf("%s was %s and is not given", n, was))
+		case had[n] == nil:
+			diffs = append(diffs, fmt.Sprintf("%s is %s and was not given", n, is))
+		default:
+			diffs = append(diffs, fmt.Sprintf("%s was %s and is %s", n, was, is))
+		}
+	}
+	return strings.Join(diffs, "; ")
+}
+
 // LoadSpec reads a pipeline file. It reports every fault of its form at once, as
 // [Faults] sorted by position. ${VAR} and ${VAR:-default} are expanded in values,
 // after parsing, so a comment is never expanded; $$ is a dollar sign.

@@ -1,9 +1,11 @@
 package evalstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Pipeline is steps in order. The steps before the first stateful one run on all
@@ -23,6 +25,13 @@ type Step struct {
 	New func() (Stage, error)
 	// Gather makes one instance for all partitions.
 	Gather bool
+	// Via is the topic that the step writes to and the next one reads from, so that the
+	// two can run apart; "": they run in one process.
+	Via string
+	// Segment names the segment that begins with this step; "": it is named after the step.
+	Segment string
+	// Side are topics that are read together with what comes from the step before.
+	Side []string
 	// Doc says in one line what the step will do, for plan.
 	Doc string
 }
@@ -42,6 +51,8 @@ func New(name string, steps ...Step) (*Pipeline, error) {
 			return nil, fmt.Errorf("pipeline: step %q: want a name of its own, got it twice; rename one with as: NAME", s.Name)
 		case s.New == nil:
 			return nil, fmt.Errorf("pipeline: step %q: want a New function, got none", s.Name)
+		case s.Via != "" && i+1 == len(steps):
+			return nil, fmt.Errorf("pipeline: step %q: want a step behind via: %s, got none; name it in to:", s.Name, s.Via)
 		case gather && !s.Gather:
 			return nil, fmt.Errorf("pipeline: step %q: want it before the gathering steps, got it after", s.Name)
 		}
@@ -49,6 +60,35 @@ func New(name string, steps ...Step) (*Pipeline, error) {
 		gather = s.Gather
 	}
 	return &Pipeline{Name: name, Steps: steps}, nil
+}
+
+// Segment is the steps between two cuts: what one process does with one partition. They
+// are fused, and whoever owns a partition of a segment owns the state of all its steps.
+type Segment struct {
+	*Pipeline          // named <pipeline>.<first step>
+	From      []string // topics whose partitions of one number are read together
+	To        string   // topic; "" if it is not one
+}
+
+// Segments cuts a pipeline of topics at its vias. Names of steps are unique in the whole
+// pipeline, so a segment is named after its first one.
+func (p *Pipeline) Segments(from []string, to string) []Segment {
+	var all []Segment
+	s := Segment{Pipeline: &Pipeline{}, From: slices.Clone(from)}
+	for _, step := range p.Steps {
+		if len(s.Steps) == 0 {
+			s.Name = p.Name + "." + cmp.Or(step.Segment, step.Name)
+		}
+		s.Steps = append(s.Steps, step)
+		s.From = append(s.From, step.Side...)
+		if step.Via != "" {
+			s.To = step.Via
+			all = append(all, s)
+			s = Segment{Pipeline: &Pipeline{}, From: []string{step.Via}}
+		}
+	}
+	s.To = to
+	return append(all, s)
 }
 
 // Plan prints the steps, a line each.

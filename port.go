@@ -30,6 +30,9 @@ type Block struct {
 	Index     int64
 	First     Seq // of the first line
 	At        Pos // of the first line
+	// Reach is how far a source of topics has come with this block; nil if the source does
+	// not say. A block with it may be without records.
+	Reach *Reach
 	// Offset is how many bytes of the origin there are up to the end of the block,
 	// before any compression; 0 if that is not known.
 	Offset int64
@@ -44,6 +47,19 @@ type Block struct {
 	Buf []byte
 
 	lines int // how many lines or records, counted once
+}
+
+// Reach is how far a source of topics has come. It is never changed once it is made.
+type Reach struct {
+	Next []Cursor // of the partitions that are read here
+	// Marks are the last ones of the partitions of the step before, by number; nil at the
+	// front of a pipeline.
+	Marks []Mark
+	// Through is Next at the front of a pipeline; behind it, how far the topics at the
+	// front have come to here, as all partitions of the step before say.
+	Through []Cursor
+	// Watermark is the least of the Marks'; NoTime before there is one of each partition.
+	Watermark Time
 }
 
 // Sink is where records go. Calls do not overlap.

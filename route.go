@@ -165,6 +165,14 @@ func (w Window) String() string {
 	return w.Start.String() + "/" + w.End.String()
 }
 
+// AppendRoute is the step: a mark goes to all partitions.
+func (b *Mark) AppendRoute(dst []byte) []byte { return append(dst, b.Step...) }
+
+// AppendKey is ["mark", step, partition].
+func (b *Mark) AppendKey(dst []byte) []byte {
+	return appendArray(dst, b.Kind(), b.Step, strconv.Itoa(int(b.Partition)))
+}
+
 // AppendRoute is the stage.
 func (b *Rejected) AppendRoute(dst []byte) []byte { return append(dst, b.Stage...) }
 

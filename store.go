@@ -18,6 +18,20 @@ type Store interface {
 	Commit(partition int32, changes []StepChanges, cp *Checkpoint) error
 }
 
+// Prompt is a store that says when a commit would not have to wait for the one before:
+// then a job commits after each block, and not by the clock or by bytes alone.
+type Prompt interface {
+	Store
+	Ready(partition int32) bool
+}
+
+// Ending is a store that output goes through: what is made at the end of the input needs
+// a commit of its own, which changes no entry.
+type Ending interface {
+	Store
+	End(partition int32, cp *Checkpoint) error
+}
+
 // StepChanges are changes of one step's entries, in order.
 type StepChanges struct {
 	Step    string
@@ -32,7 +46,11 @@ type Checkpoint struct {
 	Newest    Time
 	Watermark Time
 	// ToTick is how many records are left until the next tick by count.
-	ToTick       int64
+	ToTick int64
+	// Reach is how far the source said that it has come; nil if it does not say.
+	Reach *Reach
+	// Ended says that the input had ended there, and that what came of its end is written.
+	Ended        bool
 	Lines, Blank int64
 	Rejects      int64
 	ByClass      map[Class]int64

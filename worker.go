@@ -119,7 +119,10 @@ func (w *worker) process(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.reach()
+	l.reached()
+	if err := l.arrive(ctx, w.block.Reach); err != nil {
+		return err
+	}
 	if err := l.applied(ctx, w); err != nil {
 		return err
 	}

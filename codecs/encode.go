@@ -50,6 +50,8 @@ func appendBody(dst []byte, b evalstream.Body, t evalstream.Time) []byte {
 		o.result(b)
 	case *evalstream.Rejected:
 		o.reject(b)
+	case *evalstream.Mark:
+		o.mark(b)
 	case *evalstream.Passage:
 		o.passage(b)
 	case *evalstream.Query:

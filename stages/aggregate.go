@@ -337,7 +337,7 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 }
 
 // judgedFamily is a partial that carries the number of judged units alone.
-const judgedFamily = "judged"
+const judgedFamily = evalstream.JudgedFamily
 
 // Tallies reads what is held off the state.
 func (a *aggregate) Tallies() []evalstream.Tally {

@@ -16,16 +16,24 @@ import (
 type stage struct {
 	verb, name string
 	options    stages.Options
+	via        string // topic behind it; "" if it is in one process with the next one
+	auto       bool   // it is the parse that reads what another process has written
+	line       int    // in the pipeline file
+	column     int
 }
 
 // assemble turns verbs into a pipeline: one way for shell, YAML and ready commands.
 // With load it reads gold; without, the pipeline can only be looked at.
 func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
 	c := s.common
-	list = complete(list)
+	whole := complete(list)
 	var steps []evalstream.Step
-	for i, st := range list {
-		step := evalstream.Step{Name: st.name}
+	for i, st := range whole {
+		list := whole[:segmentEnd(whole, i)] // what lies behind a cut reads lines
+		step := evalstream.Step{Name: st.name, Via: st.via}
+		if st.auto && i+1 < len(whole) {
+			step.Segment = whole[i+1].name
+		}
 		var err error
 		switch o := st.options.(type) {
 		case *stages.ParseOptions:
@@ -40,11 +48,14 @@ func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evals
 			step.New, step.Doc, err = s.rankStep(ctx, o, load)
 		case *stages.ScoreOptions:
 			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
+			if topic, ok := topicOf(o.Gold); ok {
+				step.Side = []string{topic}
+			}
 		case *stages.AggregateOptions:
-			step.New, step.Doc, err = aggregateStep(list, i, o, c)
+			step.New, step.Doc, err = aggregateStep(whole, i, o, c)
 		case *stages.MergeOptions:
 			step.Gather = true
-			step.New, step.Doc, err = mergeStep(list, i, o, c)
+			step.New, step.Doc, err = mergeStep(whole, i, o, c)
 		default:
 			err = evalstream.Usagef("no verb %q", st.verb)
 		}
@@ -57,13 +68,55 @@ func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evals
 	return p, wrapUsage("%w", err)
 }
 
-// complete puts parse in front if it is not there: lines are read as they say
-// themselves.
+// complete puts parse in front, and behind each cut, if it is not there: lines are read as
+// they say themselves.
 func complete(list []stage) []stage {
-	if len(list) > 0 && list[0].verb == "parse" {
-		return list
+	var out []stage
+	for i, st := range list {
+		if st.verb != "parse" && (i == 0 || list[i-1].via != "") {
+			name := "parse"
+			if i > 0 {
+				name = "parse-" + st.name
+			}
+			out = append(out, stage{verb: "parse", name: name, options: new(stages.ParseOptions), auto: true})
+		}
+		out = append(out, st)
 	}
-	return append([]stage{{verb: "parse", name: "parse", options: new(stages.ParseOptions)}}, list...)
+	if len(list) == 0 {
+		return []stage{{verb: "parse", name: "parse", options: new(stages.ParseOptions), auto: true}}
+	}
+	return out
+}
+
+// segmentEnd is the place behind the last stage that is fused with that at i.
+func segmentEnd(list []stage, i int) int {
+	for ; i < len(list); i++ {
+		if list[i].via != "" {
+			return i + 1
+		}
+	}
+	return len(list)
+}
+
+// fused is a list that runs in one process: without cuts, and with gold that came from a
+// topic in the stream itself.
+func fused(list []stage) []stage {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].via = ""
+	}
+	return out
+}
+
+// neighbour is the next stage behind i (or before it, with step -1) that the file has; nil
+// if there is none.
+func neighbour(list []stage, i, step int) *stage {
+	for i += step; i >= 0 && i < len(list); i += step {
+		if !list[i].auto {
+			return &list[i]
+		}
+	}
+	return nil
 }
 
 // parseStep plans what is decoded: the fields that later steps group by, or, if the
@@ -122,7 +175,11 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	if err != nil {
 		return nil, "", err
 	}
-	switch o.Gold {
+	gold := o.Gold
+	if _, ok := topicOf(gold); ok {
+		gold = ""
+	}
+	switch gold {
 	case "":
 		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
@@ -131,13 +188,13 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
 	}
-	var gold *stages.Gold
+	var frozen *stages.Gold
 	if load {
-		if gold, err = s.loadGold(ctx, o.Gold, scoring.Source); err != nil {
+		if frozen, err = s.loadGold(ctx, gold, scoring.Source); err != nil {
 			return nil, "", err
 		}
 	}
-	f, err := stages.NewScoreFrozen(scoring, gold)
+	f, err := stages.NewScoreFrozen(scoring, frozen)
 	return f, "against " + o.Gold + ", read whole first", wrapUsage("%w", err)
 }
 
@@ -152,7 +209,8 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Partials = agg.Partials || i+1 < len(list) && list[i+1].verb == "merge"
+	next := neighbour(list, i, 1)
+	agg.Partials = agg.Partials || next != nil && next.verb == "merge"
 	if agg.Expect, err = expected(list[:i]); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
@@ -169,8 +227,8 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 
 func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (evalstream.Stage, error), string, error) {
 	ao := &o.AggregateOptions
-	if i > 0 {
-		if before, ok := list[i-1].options.(*stages.AggregateOptions); ok {
+	if prev := neighbour(list, i, -1); prev != nil {
+		if before, ok := prev.options.(*stages.AggregateOptions); ok {
 			ao = before // it reads the cells that aggregate fills
 		}
 	}
@@ -197,7 +255,9 @@ func expected(before []stage) (*stages.Expectation, error) {
 	for _, st := range before {
 		switch o := st.options.(type) {
 		case *stages.ParseOptions:
-			as = o.As
+			if !st.auto {
+				as = o.As
+			}
 		case *stages.ScoreOptions:
 			scoring, err := o.Scoring()
 			if err != nil {
@@ -238,7 +298,11 @@ func panelOf(list []stage) ([]string, error) {
 func frozenBefore(list []stage) bool {
 	return slices.ContainsFunc(list, func(s stage) bool {
 		o, ok := s.options.(*stages.ScoreOptions)
-		return ok && o.Gold != ""
+		if !ok || o.Gold == "" {
+			return false
+		}
+		_, open := topicOf(o.Gold)
+		return !open
 	})
 }
 

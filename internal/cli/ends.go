@@ -2,16 +2,13 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 
 	"evalstream"
-	"evalstream/stages"
 	"evalstream/topics"
 	"evalstream/topics/kafka"
 )
@@ -34,9 +31,7 @@ func errFromList(edge string) error {
 type ends struct {
 	from        []string // read together, partition by partition
 	to, rejects string   // "" if that is no topic
-	untilEnd    bool
-	limited     bool  // --max-rejects was given
-	partitions  int32 // of each topic of from
+	limited     bool // --max-rejects was given
 
 	client   *kafka.Client
 	producer *kafka.Producer
@@ -112,65 +107,16 @@ func (e *ends) close() error {
 	return err
 }
 
-// prepare counts the partitions and completes the steps: results of a topic that has no
-// end are published each second, and those of several partitions are put together.
-func (e *ends) prepare(ctx context.Context, list []stage, spec *evalstream.Spec, untilEnd bool) ([]stage, error) {
-	e.untilEnd = untilEnd
-	for _, name := range e.from {
-		n, err := e.client.Partitions(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if e.partitions != 0 && n != e.partitions {
-			return nil, evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", e.from[0], e.partitions, name, n)
-		}
-		e.partitions = n
-	}
-	var out []stage
-	for i, s := range list {
-		out = append(out, s)
-		given := slices.ContainsFunc(spec.Stages[i].Options, func(o evalstream.Option) bool { return o.Name == "every" })
-		switch o := s.options.(type) {
-		case *stages.AggregateOptions:
-			if !given {
-				o.Every = defaultEvery
-			}
-			if e.partitions > 1 && (i+1 == len(list) || list[i+1].verb != "merge") {
-				out = append(out, stage{verb: "merge", name: "merge", options: new(stages.MergeOptions)})
-			}
-		case *stages.MergeOptions:
-			if !given {
-				o.Every = defaultEvery
-			}
-		}
-	}
-	return out, nil
-}
-
-// defaultEvery is the rhythm of results from topics.
-const defaultEvery = "1s"
-
-// attach gives the session its rejects topic, and binds its state to the topics.
+// attach gives the session its rejects topic.
 func (e *ends) attach(ctx context.Context, s *session) error {
-	if e == nil {
+	if e == nil || e.rejects == "" {
 		return nil
 	}
-	if e.rejects != "" {
-		sink, err := e.sink(ctx, e.rejects)
-		if err != nil {
-			return err
-		}
-		s.rejects.next, s.close = sink, io.NopCloser(nil)
+	sink, err := e.sink(ctx, e.rejects)
+	if err != nil {
+		return err
 	}
-	if !e.reads() {
-		return nil
-	}
-	s.anyRejects = !e.limited
-	if s.kept != nil {
-		s.kept.sides = append(s.kept.sides,
-			evalstream.Option{Name: "from", Value: strings.Join(slices.Sorted(slices.Values(e.from)), ",")},
-			evalstream.Option{Name: "partitions", Value: strconv.Itoa(int(e.partitions))})
-	}
+	s.rejects.next, s.close = sink, io.NopCloser(nil)
 	return nil
 }
 
@@ -198,6 +144,8 @@ func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 		if b.Undefined == "withdrawn" {
 			return m, route, true
 		}
+	case *evalstream.Mark:
+		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
 	case *evalstream.Rejected:
 		if len(b.Line) > longReject {
 			short := *b
@@ -212,30 +160,56 @@ func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 	return m, route, true
 }
 
-// guard adds a step that checks that records are in the partition of their route, if
-// there are several and a step remembers units: parts of a unit that lie in two
-// partitions would never meet.
-func (e *ends) guard(p *evalstream.Pipeline) (*evalstream.Pipeline, error) {
-	if !e.reads() || e.partitions < 2 {
+// routed is message, and whether it goes to every partition: what all owners of the next
+// step have to know.
+func routed(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
+	m, route, ok = message(r)
+	switch b := r.Body.(type) {
+	case *evalstream.Mark:
+		all = true
+	case *evalstream.Partial:
+		all = b.Family == evalstream.JudgedFamily
+	}
+	return m, route, all, ok
+}
+
+// guard adds a step that checks that records of topics at the front are in the partition
+// of their route, if there are several and a step remembers units: parts of a unit that
+// lie in two partitions would never meet.
+func guard(p *evalstream.Pipeline, front []string, partitions int32) (*evalstream.Pipeline, error) {
+	if partitions < 2 || len(front) == 0 {
 		return p, nil
 	}
+	remembers, err := anyStep(p, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Stateful); return ok })
+	if err != nil || !remembers {
+		return p, err
+	}
+	check := evalstream.Step{Name: "partition check", Doc: "stop at a record that is not in the partition of its route", New: func() (evalstream.Stage, error) {
+		return &placement{front: front, partitions: partitions}, nil
+	}}
+	return &evalstream.Pipeline{Name: p.Name, Steps: slices.Insert(slices.Clone(p.Steps), 1, check)}, nil // behind parse
+}
+
+// anyStep reports whether f holds for a step that does not gather.
+func anyStep(p *evalstream.Pipeline, f func(evalstream.Step, evalstream.Stage) bool) (bool, error) {
 	for _, step := range p.Steps {
+		if step.Gather {
+			continue
+		}
 		st, err := step.New()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", step.Name, err)
+			return false, fmt.Errorf("%s: %w", step.Name, err)
 		}
-		if _, ok := st.(evalstream.Stateful); ok && !step.Gather {
-			check := evalstream.Step{Name: "partition check", Doc: "stop at a record that is not in the partition of its route", New: func() (evalstream.Stage, error) {
-				return &placement{partitions: e.partitions}, nil
-			}}
-			return evalstream.New(p.Name, slices.Insert(slices.Clone(p.Steps), 1, check)...) // behind parse
+		if f(step, st) {
+			return true, nil
 		}
 	}
-	return p, nil
+	return false, nil
 }
 
 // placement is the step that guard adds.
 type placement struct {
+	front      []string
 	partitions int32
 	route      []byte
 }
@@ -243,52 +217,17 @@ type placement struct {
 // Process passes records on.
 func (s *placement) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	for _, r := range in {
-		if r.Body != nil && r.Pos.Origin != nil {
+		if r.Body != nil && r.Pos.Origin != nil && slices.Contains(s.front, r.Pos.Origin.Name) {
 			s.route = r.Body.AppendRoute(s.route[:0])
 			if want := kafka.Partition(s.route, s.partitions); want != r.Pos.Origin.Partition {
 				return &evalstream.ExitError{
 					Code: evalstream.ExitUsage,
 					Err:  fmt.Errorf("%v: %s with route %q belongs in partition %d of %d", r.Pos, r.Body.Kind(), s.route, want, s.partitions),
-					Hint: "produce records with their route as the key, partitioned by murmur2 as Java's producer does; docs/kafka.md says what the route is",
+					Hint: "cut the pipeline behind parse by via: TOPIC, which partitions by route; or produce records with their route as the key, partitioned by murmur2 as Java's producer does",
 				}
 			}
 		}
 		out.Emit(r)
 	}
 	return nil
-}
-
-// open reads the topics from their start, or from where the state has come to.
-func (e *ends) open(ctx context.Context, s *session) (*input, error) {
-	src := newTopicSource(ctx)
-	from := map[string]map[int32]int64{}
-	for _, name := range e.from {
-		from[name] = map[int32]int64{}
-	}
-	if s.kept != nil {
-		for p := range e.partitions {
-			cp, err := s.kept.store.Checkpoint(p)
-			if err != nil {
-				return nil, errors.Join(err, src.Close())
-			}
-			if cp == nil {
-				continue
-			}
-			src.next[p] = cp.Next
-			for _, at := range cp.Places {
-				if offsets := from[at.Origin.Name]; offsets != nil && at.Origin.Topic {
-					offsets[p] = at.Line + 1
-				}
-			}
-		}
-	}
-	for _, name := range e.from {
-		one, err := e.client.NewSource(src.ctx, kafka.SourceOptions{Topic: name, From: from[name], UntilEnd: e.untilEnd, MaxLine: int(s.common.maxLine)})
-		if err != nil {
-			return nil, errors.Join(err, src.Close())
-		}
-		src.sources = append(src.sources, one)
-	}
-	src.start()
-	return &input{Source: src, lines: src, partitions: e.partitions, notes: src.notes}, nil
 }

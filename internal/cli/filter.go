@@ -77,11 +77,8 @@ func (e *env) doWith(cmd *cobra.Command, verb string, c *common, inputs []string
 		if err := ends.attach(ctx, s); err != nil {
 			return err
 		}
-		p, err := s.assemble(ctx, list, true)
+		p, err := s.assemble(ctx, fused(list), true)
 		if err != nil {
-			return err
-		}
-		if p, err = ends.guard(p); err != nil {
 			return err
 		}
 		if err := s.bindState(list); err != nil {
@@ -92,12 +89,7 @@ func (e *env) doWith(cmd *cobra.Command, verb string, c *common, inputs []string
 				return err
 			}
 		}
-		var in *input
-		if ends.reads() {
-			in, err = ends.open(ctx, s)
-		} else {
-			in, err = s.open(ctx, files, gather, nil)
-		}
+		in, err := s.open(ctx, files, gather, nil)
 		if err != nil {
 			return err
 		}

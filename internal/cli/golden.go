@@ -171,7 +171,7 @@ func (g *goldenCases) run(ctx context.Context, in string) (lines []byte, err err
 		return nil, err
 	}
 	defer func() { err = s.end(ctx, err) }()
-	p, err := s.assemble(ctx, g.list, true)
+	p, err := s.assemble(ctx, fused(g.list), true)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,11 @@ func holdings(list []stage, w stages.Workload) []held {
 			if len(o.Measures) == 0 {
 				w.Measures = int64(len(stages.DefaultMeasures()))
 			}
-			switch o.Gold {
+			gold := o.Gold
+			if _, ok := topicOf(gold); ok {
+				gold = ""
+			}
+			switch gold {
 			case "":
 				w.Fields = int64(len(fieldsAfter(list)))
 				add(s, w.OpenGold())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 func (e *env) run() *cobra.Command {
 	c := newCommon()
-	untilEnd := false
+	only, untilEnd := "", false
 	fs := c.flags("run")
 	cmd := &cobra.Command{
 		Use: "run PIPELINE.yaml", Short: "run a pipeline file",
@@ -28,10 +29,11 @@ func (e *env) run() *cobra.Command {
 			if err != nil {
 				return e.placed(cmd.Context(), args[0], err)
 			}
-			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c, untilEnd))
+			return e.placed(cmd.Context(), args[0], e.runSpec(cmd, spec, list, c, only, untilEnd))
 		},
 	}
 	own := flag.NewFlagSet("run", flag.ContinueOnError)
+	own.StringVar(&only, "only", "", "run the steps between two cuts alone: those that `STEP` is among (default: all)")
 	own.BoolVar(&untilEnd, "until-end", false, "stop at the ends that the topics of from: have when this begins (default: go on until a signal)")
 	addFlags(cmd, own, fs)
 	return cmd
@@ -94,9 +96,6 @@ func stageOf(path string, s evalstream.StageSpec) (stage, evalstream.Faults) {
 		if v.Name != s.Verb {
 			continue
 		}
-		if s.Via != "" {
-			return fault("%s: via: topics cannot be used yet; leave it out, and the steps run in one process", s.Verb)
-		}
 		o := v.Options()
 		fs := flag.NewFlagSet(v.Name, flag.ContinueOnError)
 		o.Declare(fs)
@@ -105,7 +104,8 @@ func stageOf(path string, s evalstream.StageSpec) (stage, evalstream.Faults) {
 		if name == "" {
 			name = v.Name
 		}
-		return stage{verb: v.Name, name: name, options: o}, faults
+		via, _ := topicOf("topic:" + strings.TrimPrefix(s.Via, "topic:"))
+		return stage{verb: v.Name, name: name, options: o, via: via, line: s.Line, column: s.Column}, faults
 	}
 	if s.Verb == "" {
 		return stage{}, nil // the loader has said so
@@ -141,7 +141,7 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 	return faults
 }
 
-func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, untilEnd bool) (err error) {
+func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, only string, untilEnd bool) (err error) {
 	if c.rejects == "" {
 		c.rejects = spec.Rejects
 	}
@@ -153,20 +153,22 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	if err != nil {
 		return err
 	}
-	if untilEnd && ends.from == nil {
-		return evalstream.Usagef("until-end: want from: topic:NAME; files and pipes end by themselves")
+	if ends.from == nil {
+		if err := onlyTopics(list, only, untilEnd); err != nil {
+			return err
+		}
 	}
 	c.rejectsTopic = ends.rejects != ""
 	ends.limited = cmd.Flags().Changed("max-rejects") || slices.ContainsFunc(spec.Options, func(o evalstream.Option) bool { return o.Name == "max_rejects" })
-	var inputs, files []string
-	if ends.from == nil {
-		from := "-"
-		if len(spec.From) == 1 && spec.From[0] != "" && spec.From[0] != "stdin" {
-			from = spec.From[0]
-		}
-		files = []string{from}
-		inputs = append(inputs, from)
+	if ends.from != nil {
+		return e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd)
 	}
+	from := "-"
+	if len(spec.From) == 1 && spec.From[0] != "" && spec.From[0] != "stdin" {
+		from = spec.From[0]
+	}
+	files := []string{from}
+	inputs := []string{from}
 	for _, st := range list {
 		inputs = append(inputs, sideOf(st.options))
 	}
@@ -180,22 +182,13 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 				err = closeErr
 			}
 		}()
-		if ends.from != nil {
-			if list, err = ends.prepare(cmd.Context(), list, spec, untilEnd); err != nil {
-				return err
-			}
-		}
 	}
 	if ends.to != "" {
 		if sink, err = ends.sink(cmd.Context(), ends.to); err != nil {
 			return err
 		}
 	} else if to != "-" {
-		edge, err := ParseEdge("to", to)
-		if err != nil {
-			return err
-		}
-		out, f, err := OutputFile(edge.Path, c.state != "", appendLine)
+		out, f, err := e.outputFile(to, c.state != "")
 		if err != nil {
 			return err
 		}
@@ -207,4 +200,34 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 		sink = out
 	}
 	return e.doWith(cmd, spec.Name, c, inputs, list, files, false, sink, func() error { return nil }, ends)
+}
+
+// outputFile opens the file of to:.
+func (*env) outputFile(to string, resumes bool) (evalstream.Sink, io.Closer, error) {
+	edge, err := ParseEdge("to", to)
+	if err != nil {
+		return nil, nil, err
+	}
+	return OutputFile(edge.Path, resumes, appendLine)
+}
+
+// onlyTopics refuses what a pipeline that reads no topic cannot do.
+func onlyTopics(list []stage, only string, untilEnd bool) error {
+	switch {
+	case untilEnd:
+		return evalstream.Usagef("until-end: want from: topic:NAME; files and pipes end by themselves")
+	case only != "":
+		return evalstream.Usagef("only: want from: topic:NAME; what reads a file or a pipe runs in one process")
+	}
+	for _, st := range list {
+		if st.via != "" {
+			return evalstream.Usagef("%s: via: want from: topic:NAME; write the input to a topic first, by a pipeline of its own with to: topic:NAME", st.name)
+		}
+		if o, ok := st.options.(*stages.ScoreOptions); ok {
+			if name, ok := topicOf(o.Gold); ok {
+				return evalstream.Usagef("%s: gold: topic:%s: want from: topic:NAME too; or leave gold out, and give judgments in the stream", st.name, name)
+			}
+		}
+	}
+	return nil
 }

@@ -184,6 +184,9 @@ func (s *session) loadSide(ctx context.Context, edge, name, kind string, stage e
 func sideOf(o stages.Options) string {
 	switch o := o.(type) {
 	case *stages.ScoreOptions:
+		if _, ok := topicOf(o.Gold); ok {
+			return ""
+		}
 		return o.Gold
 	case *stages.RankOptions:
 		return o.Passages

@@ -14,10 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"evalstream"
-	"evalstream/stages"
 	"evalstream/topics"
 	"evalstream/topics/kafka"
-	statedir "evalstream/topics/state"
 )
 
 // topics is the commands that make topics and look at them.
@@ -55,7 +53,19 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 				return err
 			}
 			defer client.Close()
-			return f(cmd.Context(), cmd, &topicPipeline{ends: ends, list: list, client: client, out: json.NewEncoder(e.stdout)})
+			p := &topicPipeline{ends: ends, client: client, out: json.NewEncoder(e.stdout)}
+			if n, err := cmd.Flags().GetInt32("partitions"); err == nil {
+				p.partitions = n
+			}
+			if p.partitions == 0 && ends.reads() { // as many as the first input has
+				if p.partitions, err = counts(client, 1)(cmd.Context(), ends.from[0]); err != nil {
+					return err
+				}
+			}
+			if err := p.layOut(cmd.Context(), e, spec, list, c); err != nil {
+				return e.placed(cmd.Context(), args[0], err)
+			}
+			return f(cmd.Context(), cmd, p)
 		},
 	}
 }
@@ -63,43 +73,60 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 // topicPipeline is the topics of a pipeline file and where they are.
 type topicPipeline struct {
 	*ends
-	list   []stage
-	client *kafka.Client
-	out    *json.Encoder
+	*layout    // nil if the pipeline reads no topic
+	client     *kafka.Client
+	out        *json.Encoder
+	partitions int32 // of topics that are not there
+}
+
+// layOut cuts the pipeline.
+func (p *topicPipeline) layOut(ctx context.Context, e *env, spec *evalstream.Spec, list []stage, c *common) error {
+	if !p.reads() {
+		return nil
+	}
+	list, err := cutUp(ctx, list, spec, p.ends, counts(p.client, max(1, p.partitions)))
+	if err != nil {
+		return err
+	}
+	s := &session{env: e, verb: spec.Name, common: c}
+	pipeline, err := s.assemble(ctx, list, false)
+	if err != nil {
+		return err
+	}
+	pipeline.Name = spec.Name
+	p.layout, err = layoutOf(pipeline, list, p.ends)
+	return err
+}
+
+// roles are the topics and what they are for.
+func (p *topicPipeline) roles() []topicRole {
+	if p.layout != nil {
+		return p.layout.topics(p.rejects)
+	}
+	var all []topicRole
+	if p.to != "" {
+		all = append(all, topicRole{name: p.to, role: roleOutput})
+	}
+	if p.rejects != "" {
+		all = append(all, topicRole{name: p.rejects, role: roleRejects})
+	}
+	return all
 }
 
 func (p *topicPipeline) names() []string {
-	names := append([]string(nil), p.from...)
-	for _, name := range []string{p.to, p.rejects} {
-		if name != "" {
-			names = append(names, name)
-		}
+	var names []string
+	for _, r := range p.roles() {
+		names = append(names, r.name)
 	}
 	return names
 }
 
-// specs are the topics as the pipeline needs them. Inputs are kept for ever, for they
-// are read from their start; results are upserts.
+// specs are the topics as the pipeline needs them.
 func (p *topicPipeline) specs(partitions int32, replication int16) []kafka.TopicSpec {
 	var specs []kafka.TopicSpec
-	add := func(name string, config map[string]string) {
-		if name != "" {
-			specs = append(specs, kafka.TopicSpec{Name: name, Partitions: partitions, Replication: replication, Config: config})
-		}
+	for _, r := range p.roles() {
+		specs = append(specs, kafka.TopicSpec{Name: r.name, Partitions: partitions, Replication: replication, Config: r.role.config()})
 	}
-	whole := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}
-	for _, name := range p.from {
-		add(name, whole)
-	}
-	out := whole
-	if n := len(p.list); n > 0 {
-		switch p.list[n-1].options.(type) {
-		case *stages.AggregateOptions, *stages.MergeOptions:
-			out = map[string]string{"cleanup.policy": "compact"}
-		}
-	}
-	add(p.to, out)
-	add(p.rejects, map[string]string{"cleanup.policy": "delete"})
 	return specs
 }
 
@@ -107,12 +134,12 @@ func (e *env) topicsCreate() *cobra.Command {
 	var partitions int32
 	var replication int16
 	cmd := e.topicsOf("create", "make the topics of a pipeline that are missing",
-		"create: make the topics of from:, to: and rejects: that are missing. Inputs keep their\nmessages for ever, results are compacted. Topics that are there stay as they are; where\nthey are not as they should be, that is said, and the exit code is 2.", newCommon(),
+		"create: make the topics of a pipeline that are missing: sources, those between its steps,\nchangelogs, results and rejects. Sources keep their messages for ever; changelogs, partials\nand results are compacted. Topics that are there stay as they are; where they are not as\nthey should be, that is said, and the exit code is 2.", newCommon(),
 		func(ctx context.Context, cmd *cobra.Command, p *topicPipeline) error {
-			if partitions < 1 {
+			if partitions < 0 {
 				return evalstream.Usagef("partitions: want 1 or more, got %d", partitions)
 			}
-			specs := p.specs(partitions, replication)
+			specs := p.specs(max(1, p.partitions), replication)
 			made, err := p.client.CreateTopics(ctx, specs...)
 			if err != nil {
 				return err
@@ -146,7 +173,7 @@ func (e *env) topicsCreate() *cobra.Command {
 			}
 			return nil
 		})
-	cmd.Flags().Int32Var(&partitions, "partitions", 1, "`N` partitions of each topic that is made")
+	cmd.Flags().Int32Var(&partitions, "partitions", 0, "`N` partitions of each topic that is made (default: as many as the first topic of from: has, or 1)")
 	cmd.Flags().Int16Var(&replication, "replication", 0, "`N` copies of each (default: the broker's)")
 	return cmd
 }
@@ -184,59 +211,33 @@ func (e *env) topicsDescribe() *cobra.Command {
 }
 
 func (e *env) topicsLag() *cobra.Command {
-	c := newCommon()
-	cmd := e.topicsOf("lag", "print how far a state is behind the topics of its pipeline",
-		"lag: print a JSON object for each partition of from:, with the offset that the state\nreads next, the end, and how many offsets are between them. run keeps its position in\n--state DIR and in no consumer group; while it runs, the state is in use (exit code 5).", c,
+	return e.topicsOf("lag", "print how far a pipeline is behind its topics",
+		"lag: print a JSON object for each partition that a group of the pipeline reads, with the\noffset that is read next, the end, and how many offsets are between them. Marks and the\nends of transactions take offsets too.", newCommon(),
 		func(ctx context.Context, _ *cobra.Command, p *topicPipeline) error {
-			if !p.reads() {
+			if p.layout == nil {
 				return evalstream.Usagef("from: want topic:NAME, got none")
 			}
-			if c.state == "" {
-				return evalstream.Usagef("lag: want --state DIR, or state: in the pipeline, got none: run keeps its position there")
+			for _, s := range p.segments {
+				lags, err := p.client.GroupLag(ctx, s.Name, s.From...)
+				if err != nil {
+					return err
+				}
+				for _, l := range lags {
+					line := struct {
+						Group     string `json:"group"`
+						Topic     string `json:"topic"`
+						Partition int32  `json:"partition"`
+						Next      int64  `json:"next"`
+						End       int64  `json:"end"`
+						Behind    int64  `json:"behind"`
+					}{s.Name, l.Topic, l.Partition, l.Committed, l.End, max(0, l.End-max(l.Committed, l.First))}
+					if err := p.out.Encode(line); err != nil {
+						return lostOutput(err)
+					}
+				}
 			}
-			return printLag(ctx, p, c.state)
+			return nil
 		})
-	cmd.Flags().StringVar(&c.state, "state", "", "`DIR` of the state (default: state: of the pipeline)")
-	return cmd
-}
-
-func printLag(ctx context.Context, p *topicPipeline, dir string) (err error) {
-	store, err := statedir.Open(dir, false)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closeErr := store.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	for _, name := range p.from {
-		t, err := p.client.DescribeTopic(ctx, name)
-		if err != nil {
-			return err
-		}
-		for _, s := range t.Partitions {
-			cp, err := store.Checkpoint(s.Partition)
-			if err != nil {
-				return err
-			}
-			next := s.First
-			if at := cp.Place(&evalstream.Origin{Name: name, Topic: true, Partition: s.Partition}); at != nil {
-				next = at.Line + 1
-			}
-			line := struct {
-				Topic     string `json:"topic"`
-				Partition int32  `json:"partition"`
-				Next      int64  `json:"next"`
-				End       int64  `json:"end"`
-				Behind    int64  `json:"behind"`
-			}{name, s.Partition, next, s.End, max(0, s.End-max(next, s.First))}
-			if err := p.out.Encode(line); err != nil {
-				return lostOutput(err)
-			}
-		}
-	}
-	return nil
 }
 
 func (e *env) topicsCat() *cobra.Command {

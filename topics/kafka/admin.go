@@ -224,6 +224,26 @@ func (c *Client) GroupLag(ctx context.Context, group string, names ...string) ([
 	return out, nil
 }
 
+// Ends adds to ends, for each partition of topics, the offset behind its last committed
+// record.
+func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names ...string) error {
+	for _, name := range names {
+		n, err := c.Partitions(ctx, name)
+		if err != nil {
+			return err
+		}
+		for p := range n {
+			tp := TopicPartition{name, p}
+			end, err := c.offset(ctx, tp, Last)
+			if err != nil {
+				return c.explain(tp.String(), err)
+			}
+			ends[tp] = end
+		}
+	}
+	return nil
+}
+
 // Committed are the offsets that a group has committed; partitions without one are
 // left out. A transaction that commits offsets and is still ending is waited for. One
 // that goes on is too, so an owner takes the partition over with Transactor first.
@@ -274,23 +294,24 @@ func (c *Client) Cat(ctx context.Context, topic string, f func(topics.Message) e
 		if err != nil {
 			return c.explain(tp.String(), err)
 		}
-		r := c.Read(tp, First, ReadOptions{OnGap: SkipGap})
-		for r.At() < end {
-			b, err := r.Next(ctx)
-			if err != nil {
-				return err
-			}
+		enough := false // said by f; the broker's errors may be io.EOF too
+		err = c.scan(ctx, tp, First, end, ReadOptions{OnGap: SkipGap}, func(b Batch) error {
 			for _, m := range b.Messages {
 				if m.Offset >= end {
 					break
 				}
 				if err := f(m); err != nil {
-					if errors.Is(err, io.EOF) {
-						return nil
-					}
+					enough = errors.Is(err, io.EOF)
 					return err
 				}
 			}
+			return nil
+		})
+		if enough {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -21,6 +21,9 @@ import (
 // for it and join again.
 var ErrLost = errors.New("partition is lost")
 
+// ErrNoTopic says that a topic is not there.
+var ErrNoTopic error = kgo.UnknownTopicOrPartition
+
 // ErrUnknown says that a commit may or may not have taken effect. Take the partition
 // over again: the committed offsets then tell.
 var ErrUnknown = errors.New("outcome is not known")

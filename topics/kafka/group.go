@@ -11,6 +11,7 @@ import (
 
 	kgo "github.com/segmentio/kafka-go"
 
+	"evalstream"
 	"evalstream/topics"
 )
 
@@ -29,6 +30,26 @@ type GroupOptions struct {
 	Wait bool
 	// Codec compresses the transactions of Own.
 	Codec Codec
+	// Layout names what all members must agree on, such as how their work is cut up. A
+	// member of another one is kept out by the broker: it waits for twice Session,
+	// for a killed member lingers that long, and ends with exit 2. "" is a layout too.
+	Layout string
+}
+
+// laidOut is range, by a name that only members of one layout have in common: Kafka
+// lets in none that has no protocol in common with all others.
+type laidOut struct {
+	kgo.RangeGroupBalancer
+	layout string
+}
+
+// ProtocolName is the name that members are matched by.
+func (l laidOut) ProtocolName() string {
+	name := l.RangeGroupBalancer.ProtocolName()
+	if l.layout != "" {
+		name += "-" + l.layout
+	}
+	return name
 }
 
 // Assignment is what a member owns for one generation of its group.
@@ -68,7 +89,7 @@ func (c *Client) Join(ctx context.Context, opt GroupOptions, own func(context.Co
 	cg, err := kgo.NewConsumerGroup(kgo.ConsumerGroupConfig{
 		ID: opt.ID, Brokers: c.conf.Brokers, Dialer: c.dialer(), Topics: opt.Topics,
 		// Range gives partition p of topics with equal counts to one member.
-		GroupBalancers:    []kgo.GroupBalancer{kgo.RangeGroupBalancer{}},
+		GroupBalancers:    []kgo.GroupBalancer{laidOut{layout: opt.Layout}},
 		HeartbeatInterval: opt.Session / 5, SessionTimeout: opt.Session, RebalanceTimeout: opt.Rebalance,
 		JoinGroupBackoff: 200 * time.Millisecond, Timeout: c.conf.timeout(), StartOffset: kgo.FirstOffset,
 	})
@@ -97,6 +118,7 @@ type membership struct {
 
 func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 	begin := time.Now()
+	told := false
 	for {
 		gen, err := cg.Next(ctx)
 		if ctx.Err() != nil {
@@ -107,18 +129,31 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 			if errors.Is(err, kgo.RebalanceInProgress) {
 				continue
 			}
-			if refused(err) != "" || denied(err) != "" || time.Since(begin) > m.client.conf.patience() {
+			waited := time.Since(begin)
+			switch {
+			case errors.Is(err, kgo.InconsistentGroupProtocol) && waited < 2*m.opt.Session:
+				if !told {
+					told = true
+					m.client.conf.log().WarnContext(ctx, "waiting for members of another layout to go", "group", m.opt.ID)
+				}
+				continue
+			case errors.Is(err, kgo.InconsistentGroupProtocol):
+				return &evalstream.ExitError{
+					Code: evalstream.ExitUsage, Err: fmt.Errorf("another layout of this pipeline is running in group %s: %w", m.opt.ID, err),
+					Hint: "stop all its members first",
+				}
+			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}
 			m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
 			continue
 		}
-		begin = time.Now()
 		switch err := m.generation(ctx, gen); {
 		case err == nil, errors.Is(err, ErrLost), errors.Is(err, ErrUnknown):
 		default:
 			return err
 		}
+		begin, told = time.Now(), false
 	}
 }
 

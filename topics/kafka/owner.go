@@ -13,6 +13,7 @@ import (
 // former owner can write for it any more, and From is where it stopped.
 type Ownership struct {
 	Partition  int32
+	Of         int // how many partition numbers the member has in this generation
 	Group      string
 	Member     Member
 	Transactor *Transactor
@@ -53,14 +54,14 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 		)
 		for _, p := range slices.Sorted(maps.Keys(byNumber)) {
 			wg.Go(func() {
-				err := c.ownOne(ctx, a, p, byNumber[p], opt.Codec, own)
-				if err == nil || ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-					return
+				err := c.ownOne(ctx, a, p, len(byNumber), byNumber[p], opt.Codec, own)
+				if err == nil || ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
+					return // it, or another, has ended the generation already
 				}
 				mu.Lock()
 				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
 					lost = err
-				} else {
+				} else if bad == nil {
 					bad = err
 				}
 				mu.Unlock()
@@ -78,7 +79,7 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 	})
 }
 
-func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, tps []TopicPartition, codec Codec, own func(context.Context, Ownership) error) error {
+func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, of int, tps []TopicPartition, codec Codec, own func(context.Context, Ownership) error) error {
 	t, err := c.Transactor(ctx, fmt.Sprintf("%s.%d", a.Group, p), codec)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, tps []Topic
 	if err != nil {
 		return err
 	}
-	o := Ownership{Partition: p, Group: a.Group, Member: a.Member, Transactor: t, From: map[TopicPartition]int64{}}
+	o := Ownership{Partition: p, Of: of, Group: a.Group, Member: a.Member, Transactor: t, From: map[TopicPartition]int64{}}
 	for _, tp := range tps {
 		o.From[tp] = First
 		if at, ok := committed[tp]; ok {

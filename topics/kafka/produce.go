@@ -28,6 +28,7 @@ type produceRequest struct {
 type part struct {
 	tp    TopicPartition
 	batch []byte
+	count int // of its messages
 }
 
 // ApiKey is Produce.
@@ -108,18 +109,22 @@ func readProduced(a answer) (*produced, error) {
 
 // send writes one batch to each partition, to all leaders at once, and again where
 // that may help; the sequence numbers in the batches keep them from being there twice.
-// The error names no partition if it is about the connection.
-func (c *Client) send(ctx context.Context, transaction string, parts []part) error {
+// The error names no partition if it is about the connection. bases are the offsets of
+// the batches' first messages; one that had been written by an earlier try may be
+// missing.
+func (c *Client) send(ctx context.Context, transaction string, parts []part) (bases map[TopicPartition]int64, err error) {
 	left := parts
-	return c.retry(ctx, "produce", func(ctx context.Context) error {
+	bases = map[TopicPartition]int64{}
+	err = c.retry(ctx, "produce", func(ctx context.Context) error {
 		var err error
-		left, err = c.sendOnce(ctx, transaction, left)
+		left, err = c.sendOnce(ctx, transaction, left, bases)
 		return err
 	})
+	return bases, err
 }
 
 // sendOnce returns the parts that were not taken, and the gravest reason.
-func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part) ([]part, error) {
+func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part, bases map[TopicPartition]int64) ([]part, error) {
 	byLeader := map[int32][]part{}
 	for _, p := range parts {
 		id, err := c.leader(ctx, p.tp)
@@ -136,9 +141,14 @@ func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part)
 	)
 	for id, ps := range byLeader {
 		wg.Go(func() {
-			again, err := c.sendTo(ctx, id, transaction, ps)
+			results, again, err := c.sendTo(ctx, id, transaction, ps)
 			mu.Lock()
 			defer mu.Unlock()
+			for _, r := range results {
+				if r.code == 0 && r.base >= 0 {
+					bases[r.tp] = r.base
+				}
+			}
 			left = append(left, again...)
 			if err != nil && (worst == nil || retriable(worst)) {
 				worst = err
@@ -149,7 +159,7 @@ func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part)
 	return left, worst
 }
 
-func (c *Client) sendTo(ctx context.Context, broker int32, transaction string, parts []part) ([]part, error) {
+func (c *Client) sendTo(ctx context.Context, broker int32, transaction string, parts []part) (results []result, left []part, err error) {
 	timed, cancel := context.WithTimeout(ctx, 2*c.conf.timeout())
 	defer cancel()
 	res, err := c.transport.RoundTrip(timed, c.addr, &produceRequest{
@@ -161,13 +171,13 @@ func (c *Client) sendTo(ctx context.Context, broker int32, transaction string, p
 				c.forget(p.tp.Topic)
 			}
 		}
-		return parts, err
+		return nil, parts, err
 	}
+	results = res.(*produced).results
 	codes := map[TopicPartition]int16{}
-	for _, r := range res.(*produced).results {
+	for _, r := range results {
 		codes[r.tp] = r.code
 	}
-	var left []part
 	var worst error
 	for _, p := range parts {
 		code, ok := codes[p.tp]
@@ -185,7 +195,7 @@ func (c *Client) sendTo(ctx context.Context, broker int32, transaction string, p
 			worst = &partitionError{p.tp, err}
 		}
 	}
-	return left, worst
+	return results, left, worst
 }
 
 // partitionError says where a produce was refused.
@@ -245,13 +255,20 @@ func (c *Client) limit(ctx context.Context, topic string) (int, error) {
 // check returns a *TooLargeError if no batch of the topic can hold m. A record that
 // is too large as it stands may still fit compressed.
 func (c *Client) check(ctx context.Context, topic string, m *topics.Message, codec Codec) error {
-	size := batchHeader + recordSize(m)
-	if size <= 64<<10 { // no sane limit is lower, and the broker has the last word
+	if batchHeader+recordSize(m) <= 64<<10 { // no sane limit is lower, and the broker has the last word
 		return nil
 	}
 	limit, err := c.limit(ctx, topic)
-	if err != nil || size <= limit {
+	if err != nil {
 		return err
+	}
+	return within(topic, limit, m, codec)
+}
+
+// within is check for a limit that is known.
+func within(topic string, limit int, m *topics.Message, codec Codec) error {
+	if batchHeader+recordSize(m) <= limit {
+		return nil
 	}
 	st := unstamped()
 	st.codec = codec

@@ -132,6 +132,55 @@ func (r *Reader) gap(ctx context.Context) (Batch, error) {
 	return Batch{TopicPartition: r.tp, Next: first, End: end, HighWater: end}, nil
 }
 
+// scan reads tp from an offset to end, which must be stable, and gives each batch to f
+// while the next one is being fetched. The last batch may go beyond end.
+func (c *Client) scan(ctx context.Context, tp TopicPartition, from, end int64, opt ReadOptions, f func(Batch) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	batches := make(chan Batch)
+	var failed error // set before batches is closed
+	go func() {
+		defer close(batches)
+		failed = c.readTo(ctx, tp, from, end, opt, batches)
+	}()
+	var err error
+	for b := range batches {
+		if err == nil {
+			if err = f(b); err != nil {
+				cancel()
+			}
+		}
+	}
+	cancel()
+	if err != nil {
+		return err
+	}
+	return failed
+}
+
+func (c *Client) readTo(ctx context.Context, tp TopicPartition, from, end int64, opt ReadOptions, batches chan<- Batch) error {
+	r := c.Read(tp, from, opt)
+	// Compaction may leave nothing at all before the end: then no answer moves on. A
+	// broker that is busy may answer with nothing too, so one such answer says little.
+	for still := 0; end > 0 && r.At() < end && still < 3; {
+		at := r.At()
+		b, err := r.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if b.Next == at && b.End >= end {
+			still++
+			continue
+		}
+		still = 0
+		select {
+		case batches <- b:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
 // bounds are the first offset of tp and the one behind its last committed record.
 func (c *Client) bounds(ctx context.Context, tp TopicPartition) (first, end int64, err error) {
 	if first, err = c.offset(ctx, tp, First); err != nil {

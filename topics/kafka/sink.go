@@ -21,6 +21,12 @@ type Output struct {
 type Unit struct {
 	Outputs []Output
 	Offsets map[TopicPartition]int64
+	// Done is called once the unit has taken effect, in the order of Put and before the
+	// next transaction begins: it must be quick, and must not wait for the sink. The last
+	// Done of a transaction gets ends: for its partitions an offset behind the last
+	// message there, which may be too small or missing and is never too large. The
+	// others get nil. Done may be nil.
+	Done func(ends map[TopicPartition]int64)
 }
 
 // SinkOptions are how a Sink makes transactions. The zero value commits no offsets.
@@ -33,6 +39,9 @@ type SinkOptions struct {
 	// MaxRecords is how many messages a transaction gathers before it is committed; 0
 	// is 10,000. A unit is never cut.
 	MaxRecords int
+	// Took is told how long each transaction took, from its first request to the answer
+	// that it is committed, and how many messages it had. It may be nil.
+	Took func(d time.Duration, records int)
 }
 
 // Sink writes units exactly once: it gathers them into transactions, each committed
@@ -47,12 +56,14 @@ type Sink struct {
 	opt        SinkOptions
 	wake       chan struct{} // something to do for the committer
 	done       chan struct{} // it has ended
+	failed     chan struct{} // closed with err
 	stop       context.CancelFunc
 
 	mu        sync.Mutex
 	change    *sync.Cond // of what follows
 	gathered  map[TopicPartition][]topics.Message
 	offsets   map[TopicPartition]int64
+	dones     []func(map[TopicPartition]int64)
 	records   int
 	units     int
 	first     time.Time // when the oldest unit came
@@ -71,7 +82,7 @@ func NewSink(ctx context.Context, t *Transactor, opt SinkOptions) *Sink {
 		opt.MaxRecords = 10_000
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s := &Sink{transactor: t, opt: opt, wake: make(chan struct{}, 1), done: make(chan struct{}), stop: stop}
+	s := &Sink{transactor: t, opt: opt, wake: make(chan struct{}, 1), done: make(chan struct{}), failed: make(chan struct{}), stop: stop}
 	s.change = sync.NewCond(&s.mu)
 	s.empty()
 	go s.run(ctx)
@@ -79,7 +90,8 @@ func NewSink(ctx context.Context, t *Transactor, opt SinkOptions) *Sink {
 }
 
 func (s *Sink) empty() {
-	s.gathered, s.offsets, s.records, s.units, s.flush = map[TopicPartition][]topics.Message{}, map[TopicPartition]int64{}, 0, 0, false
+	s.gathered, s.offsets, s.dones = map[TopicPartition][]topics.Message{}, map[TopicPartition]int64{}, nil
+	s.records, s.units, s.flush = 0, 0, false
 }
 
 // Check returns a *TooLargeError if the topic cannot take m: put something else in its
@@ -112,6 +124,9 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 		s.gathered[o.To] = append(s.gathered[o.To], o.Message)
 	}
 	maps.Copy(s.offsets, u.Offsets)
+	if u.Done != nil {
+		s.dones = append(s.dones, u.Done)
+	}
 	s.records += len(u.Outputs)
 	if s.units++; s.units == 1 || s.records >= s.opt.MaxRecords {
 		s.kick()
@@ -129,7 +144,25 @@ func (s *Sink) Flush(context.Context) error {
 	return s.err
 }
 
-// Drain waits until everything that was put has taken effect.
+// Ready says that nothing is gathered and no transaction under way: what is put now
+// need not wait for another.
+func (s *Sink) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == nil && s.units == 0 && !s.busy
+}
+
+// Failed is closed once Err is not nil.
+func (s *Sink) Failed() <-chan struct{} { return s.failed }
+
+// Err is why the sink can do nothing any more, be it that it was closed; nil while it can.
+func (s *Sink) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// Drain waits until everything that was put has taken effect, and each Done has returned.
 func (s *Sink) Drain(ctx context.Context) error {
 	unblock := context.AfterFunc(ctx, s.broadcast)
 	defer unblock()
@@ -179,7 +212,7 @@ func (s *Sink) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		tx, wait := s.due()
+		tx, dones, wait := s.due()
 		if wait != 0 {
 			if wait > 0 {
 				timer.Reset(wait)
@@ -193,7 +226,7 @@ func (s *Sink) run(ctx context.Context) {
 			}
 			continue
 		}
-		err := s.transactor.Commit(ctx, tx)
+		err := s.commit(ctx, tx, dones)
 		s.mu.Lock()
 		s.busy = false
 		if err == nil {
@@ -208,25 +241,49 @@ func (s *Sink) run(ctx context.Context) {
 	}
 }
 
+func (s *Sink) commit(ctx context.Context, tx Transaction, dones []func(map[TopicPartition]int64)) error {
+	began := time.Now()
+	ends, err := s.transactor.Commit(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if s.opt.Took != nil {
+		n := 0
+		for _, ms := range tx.Messages {
+			n += len(ms)
+		}
+		s.opt.Took(time.Since(began), n)
+	}
+	for i, done := range dones {
+		if i < len(dones)-1 {
+			done(nil)
+		} else {
+			done(ends)
+		}
+	}
+	return nil
+}
+
 // due takes what is gathered if its time has come; otherwise it says how long to wait
 // for that, -1 for until something comes.
-func (s *Sink) due() (tx Transaction, wait time.Duration) {
+func (s *Sink) due() (tx Transaction, dones []func(map[TopicPartition]int64), wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.units == 0 {
 		s.flush = false
-		return tx, -1
+		return tx, nil, -1
 	}
 	if !s.flush && s.records < s.opt.MaxRecords {
 		if left := s.opt.CommitInterval - time.Since(s.first); left > 0 {
-			return tx, left
+			return tx, nil, left
 		}
 	}
 	tx = Transaction{Messages: s.gathered, Offsets: s.offsets, Group: s.opt.Group, Member: s.opt.Member}
+	dones = s.dones
 	s.empty()
 	s.busy = true
 	s.change.Broadcast()
-	return tx, 0
+	return tx, dones, 0
 }
 
 var errClosed = errors.New("closed")
@@ -239,6 +296,7 @@ func (s *Sink) fail(err error) {
 	}
 	if s.err == nil {
 		s.err = err
+		close(s.failed)
 	}
 	s.change.Broadcast()
 }

@@ -91,13 +91,16 @@ func (t *Transactor) Check(ctx context.Context, topic string, m *topics.Message)
 // Commit makes everything in tx take effect. ErrLost says that another owner has the
 // id or the group has given the partition away, and ErrUnknown that tx may have taken
 // effect; after every other error nothing has.
-func (t *Transactor) Commit(ctx context.Context, tx Transaction) error {
+//
+// ends has, for the partitions of tx, an offset behind its last message there. Where a
+// request went out twice it may be too small, or missing, and never too large.
+func (t *Transactor) Commit(ctx context.Context, tx Transaction) (ends map[TopicPartition]int64, err error) {
 	if t.err != nil {
-		return t.err
+		return nil, t.err
 	}
-	err := t.commit(ctx, tx)
+	ends, err = t.commit(ctx, tx)
 	if err == nil {
-		return nil
+		return ends, nil
 	}
 	// A generation that is over does not end the transaction; another owner of the id does.
 	open := !ousted(err) && !errors.Is(err, ErrUnknown)
@@ -111,33 +114,34 @@ func (t *Transactor) Commit(ctx context.Context, tx Transaction) error {
 		defer cancel()
 		_ = t.end(ctx, false)
 	}
-	return t.client.explain(t.id, err)
+	return nil, t.client.explain(t.id, err)
 }
 
-func (t *Transactor) commit(ctx context.Context, tx Transaction) error {
+func (t *Transactor) commit(ctx context.Context, tx Transaction) (ends map[TopicPartition]int64, err error) {
 	rounds, counts, err := t.encode(ctx, tx.Messages)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(rounds) == 0 && len(tx.Offsets) == 0 {
-		return nil
+		return nil, nil
 	}
+	ends = map[TopicPartition]int64{}
 	sent := make(chan error, 1)
-	go func() { sent <- t.write(ctx, rounds) }()
+	go func() { sent <- t.write(ctx, rounds, ends) }()
 	offsets := t.offsets(ctx, tx)
 	if err := errors.Join(<-sent, offsets); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.end(ctx, true); err != nil {
 		if fenced(err) {
-			return err
+			return nil, err
 		}
-		return fmt.Errorf("%w: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	for tp, n := range counts {
 		t.next[tp] = int32((int64(t.next[tp]) + int64(n)) & 0x7fffffff)
 	}
-	return nil
+	return ends, nil
 }
 
 // encode makes the batches, in rounds: a request holds one batch a partition.
@@ -170,7 +174,7 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 			if round == len(rounds) {
 				rounds = append(rounds, nil)
 			}
-			rounds[round] = append(rounds[round], part{tp, b})
+			rounds[round] = append(rounds[round], part{tp: tp, batch: b, count: n})
 			counts[tp] += n
 			msgs = msgs[n:]
 		}
@@ -178,7 +182,7 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 	return rounds, counts, nil
 }
 
-func (t *Transactor) write(ctx context.Context, rounds [][]part) error {
+func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicPartition]int64) error {
 	if len(rounds) == 0 {
 		return nil
 	}
@@ -187,8 +191,14 @@ func (t *Transactor) write(ctx context.Context, rounds [][]part) error {
 		return err
 	}
 	for _, r := range rounds {
-		if err := t.client.send(ctx, t.id, r); err != nil {
+		bases, err := t.client.send(ctx, t.id, r)
+		if err != nil {
 			return err
+		}
+		for _, p := range r {
+			if base, ok := bases[p.tp]; ok {
+				ends[p.tp] = base + int64(p.count)
+			}
 		}
 	}
 	return nil

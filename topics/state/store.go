@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -24,12 +23,13 @@ const (
 	cacheBytes    = 32 << 20
 )
 
-// Store is an [evalstream.Store] in a directory, which it holds alone until Close. It
-// takes about 64 MiB of memory.
+// Store is an [evalstream.Store] in a directory, which it holds alone until Close, or
+// in memory. That of a directory takes about 64 MiB of memory.
 type Store struct {
-	dir    string
-	lock   *os.File
+	dir    string   // for people
+	lock   *os.File // nil in memory
 	db     *pebble.DB
+	write  *pebble.WriteOptions
 	failed chan struct{} // closed when Pebble cannot go on
 
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ func open(dir string, create bool, fs vfs.FS) (*Store, error) {
 	if !there && !create {
 		return nil, &evalstream.ExitError{Code: evalstream.ExitState, Err: fmt.Errorf("state %s: holds no state", dir), Hint: "name a directory that was given to --state"}
 	}
-	s := &Store{dir: dir, failed: make(chan struct{})}
+	s := &Store{dir: dir, write: pebble.Sync, failed: make(chan struct{})}
 	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,9 @@ func open(dir string, create bool, fs vfs.FS) (*Store, error) {
 		err = refused(dir, os.RemoveAll(filepath.Join(dir, dbName)))
 	}
 	if err == nil {
-		err = s.open(there, fs)
+		err = s.open(filepath.Join(dir, dbName), &pebble.Options{
+			FS: fs, MemTableSize: memTableBytes, ErrorIfNotExists: there, ErrorIfExists: !there,
+		}, cacheBytes)
 	}
 	if err == nil && !there {
 		err = mark(dir)
@@ -74,23 +76,20 @@ func open(dir string, create bool, fs vfs.FS) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) open(there bool, fs vfs.FS) error {
+func (s *Store) open(name string, o *pebble.Options, cacheBytes int64) error {
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref()
-	o := &pebble.Options{
-		FS: fs, Cache: cache, Logger: logger{s}, MemTableSize: memTableBytes,
-		FormatMajorVersion: pebble.FormatNewest, ErrorIfNotExists: there, ErrorIfExists: !there,
-		EventListener: &pebble.EventListener{
-			BackgroundError: s.background,
-			DataCorruption:  func(info pebble.DataCorruptionInfo) { s.fail(damaged(s.dir, info.Details)) },
-		},
+	o.Cache, o.Logger, o.FormatMajorVersion = cache, logger{s}, pebble.FormatNewest
+	o.EventListener = &pebble.EventListener{
+		BackgroundError: s.background,
+		DataCorruption:  func(info pebble.DataCorruptionInfo) { s.fail(damaged(s.dir, info.Details)) },
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	var db *pebble.DB
 	err := s.guard(func() (err error) {
-		db, err = pebble.Open(filepath.Join(s.dir, dbName), o)
+		db, err = pebble.Open(name, o)
 		return err
 	})
 	if err == nil {
@@ -109,7 +108,15 @@ func (s *Store) Close() error {
 			err = s.guard(s.db.Close)
 		}
 	}
-	return errors.Join(err, s.lock.Close())
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// Clear takes everything out.
+func (s *Store) Clear() error {
+	return s.guard(func() error { return s.db.DeleteRange([]byte{0}, []byte{0xff}, s.write) })
 }
 
 // Bind says which options the state is made with. They are noted as long as nothing was
@@ -128,13 +135,13 @@ func (s *Store) Bind(options []evalstream.Option) error {
 		if err != nil {
 			return err
 		}
-		return s.guard(func() error { return s.db.Set([]byte{optionsKey}, data, pebble.Sync) })
+		return s.guard(func() error { return s.db.Set([]byte{optionsKey}, data, s.write) })
 	}
 	had, err := s.options(val)
 	if err != nil {
 		return err
 	}
-	if diff := differ(had, options); diff != "" {
+	if diff := evalstream.OptionsDiffer(had, options); diff != "" {
 		return &evalstream.ExitError{
 			Code: evalstream.ExitState, Err: fmt.Errorf("state %s: was made with other options: %s", s.dir, diff),
 			Hint: "name another --state DIR for these options; evalstream state export " + s.dir + " prints what this one holds",
@@ -158,32 +165,6 @@ func (s *Store) options(val []byte) ([]evalstream.Option, error) {
 		return nil, damaged(s.dir, err)
 	}
 	return options, nil
-}
-
-// differ lists what differs between two lists of options.
-func differ(had, has []evalstream.Option) string {
-	value := func(os []evalstream.Option, name string) (string, bool) {
-		for _, o := range os {
-			if o.Name == name {
-				return o.Value, true
-			}
-		}
-		return "", false
-	}
-	var diffs []string
-	for _, o := range had {
-		if v, ok := value(has, o.Name); !ok {
-			diffs = append(diffs, fmt.Sprintf("%s was %s and is not given", o.Name, o.Value))
-		} else if v != o.Value {
-			diffs = append(diffs, fmt.Sprintf("%s was %s and is %s", o.Name, o.Value, v))
-		}
-	}
-	for _, o := range has {
-		if _, ok := value(had, o.Name); !ok {
-			diffs = append(diffs, fmt.Sprintf("%s is %s and was not given", o.Name, o.Value))
-		}
-	}
-	return strings.Join(diffs, "; ")
 }
 
 // The first bytes of the keys. An entry's key goes on with partition, step and the
@@ -236,7 +217,8 @@ func (s *Store) Scan(step string, partition int32, from []byte, f func(key, val 
 	return s.scan(prefix, append(prefix, from...), func(key, val []byte) (bool, error) { return f(key[n:], val) })
 }
 
-// Entries calls f for the entries of all steps, by partition and step.
+// Entries calls f for the entries of all steps, by partition and step. Those of the
+// step "" are left out: they are notes about the store itself.
 func (s *Store) Entries(f func(partition int32, step string, key, val []byte) error) error {
 	return s.scan([]byte{entryKey}, []byte{entryKey}, func(key, val []byte) (bool, error) {
 		if len(key) < 6 {
@@ -247,6 +229,9 @@ func (s *Store) Entries(f func(partition int32, step string, key, val []byte) er
 		rest := key[5+max(0, w):]
 		if w <= 0 || n > uint64(len(rest)) {
 			return false, fmt.Errorf("entry %x has no step", key)
+		}
+		if n == 0 {
+			return true, nil
 		}
 		err := f(partition, string(rest[:n]), rest[n:], val)
 		return err == nil, err
@@ -351,7 +336,7 @@ func (s *Store) Commit(partition int32, changes []evalstream.StepChanges, cp *ev
 		if err := b.Set(checkpointOf(partition), point, nil); err != nil {
 			return err
 		}
-		return b.Commit(pebble.Sync)
+		return b.Commit(s.write)
 	})
 }
 

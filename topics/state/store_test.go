@@ -108,6 +108,57 @@ func TestStore(t *testing.T) {
 	closed(t, s)
 }
 
+// TestMemory holds more than the memtables do, so that it is flushed and compacted.
+func TestMemory(t *testing.T) {
+	s, err := OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	big := strings.Repeat("x", 1000)
+	for i := range 100 {
+		var kv []string
+		for k := range 200 {
+			kv = append(kv, fmt.Sprint(i*200+k), big)
+		}
+		if err := s.Commit(3, append(changes("score", kv...), changes("", "note", "of the store")...), &evalstream.Checkpoint{Next: evalstream.Seq(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Commit(3, changes("score", "7", "-"), &evalstream.Checkpoint{Next: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(entries(t, s, "score", 3, "")); n != 19_999 {
+		t.Errorf("%d entries, want 19,999", n)
+	}
+	n := 0
+	if err := s.Entries(func(_ int32, step string, _, _ []byte) error {
+		n++
+		if step != "score" {
+			t.Errorf("entry of step %q", step)
+		}
+		return nil
+	}); err != nil || n != 19_999 {
+		t.Errorf("%d entries of all steps, want 19,999 without the note; error %v", n, err)
+	}
+	if val, found, err := s.Get(nil, "", 3, []byte("note")); string(val) != "of the store" || !found || err != nil {
+		t.Error(val, found, err)
+	}
+	if cp, err := s.Checkpoint(3); err != nil || cp.Next != 100 {
+		t.Errorf("checkpoint %+v, error %v", cp, err)
+	}
+	if err := s.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	cp, err := s.Checkpoint(3)
+	if ps, err := s.Partitions(); cp != nil || err != nil || len(ps) != 0 || len(entries(t, s, "score", 3, "")) != 0 {
+		t.Errorf("a cleared store has the checkpoint %+v, partitions %v, error %v", cp, ps, err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	closed(t, s)
+}
+
 func wantExit(t *testing.T, err error, code int, part string) {
 	t.Helper()
 	if err == nil || evalstream.ExitCode(err) != code || !strings.Contains(err.Error(), part) {

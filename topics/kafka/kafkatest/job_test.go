@@ -34,7 +34,7 @@ func TestJobUntilEnd(t *testing.T) {
 	// The end of the log is a marker, and the last record before it aborted.
 	tr := transactor(t, c, name("tx"))
 	q := kafka.TopicPartition{Topic: in}
-	if err := tr.Commit(t.Context(), kafka.Transaction{
+	if _, err := tr.Commit(t.Context(), kafka.Transaction{
 		Messages: map[kafka.TopicPartition][]topics.Message{q: text("aborted")},
 		Offsets:  map[kafka.TopicPartition]int64{q: 1}, Group: name("g"), Member: kafka.Member{ID: "nobody", Generation: 1},
 	}); !errors.Is(err, kafka.ErrLost) {

@@ -44,7 +44,7 @@ func TestKcat(t *testing.T) {
 			{Key: []byte("k1"), Value: []byte("v1"), Millis: 1_700_000_000_123, Headers: []topics.Header{{Name: "b", Value: []byte("1")}, {Name: "a", Value: []byte("2")}, {Name: "b", Value: nil}}},
 			{Key: []byte("k2"), Millis: 1_700_000_000_124},
 		}}})
-		if err := tr.Commit(t.Context(), kafka.Transaction{
+		if _, err := tr.Commit(t.Context(), kafka.Transaction{
 			Messages: map[kafka.TopicPartition][]topics.Message{tp: text("aborted")},
 			Offsets:  map[kafka.TopicPartition]int64{tp: 1}, Group: name("g"), Member: kafka.Member{ID: "nobody", Generation: 1},
 		}); !errors.Is(err, kafka.ErrLost) {

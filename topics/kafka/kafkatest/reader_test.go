@@ -117,7 +117,7 @@ func TestTransactionalLog(t *testing.T) {
 	tr := transactor(t, c, name("tx"))
 	commit(t, tr, kafka.Transaction{Messages: map[kafka.TopicPartition][]topics.Message{tp: text("r0")}})
 	// A wrong member makes a transaction that is aborted after its records were written.
-	err := tr.Commit(t.Context(), kafka.Transaction{
+	_, err := tr.Commit(t.Context(), kafka.Transaction{
 		Messages: map[kafka.TopicPartition][]topics.Message{tp: text("r1", "r1")},
 		Offsets:  map[kafka.TopicPartition]int64{tp: 1}, Group: name("g"), Member: kafka.Member{ID: "nobody", Generation: 5},
 	})

@@ -63,7 +63,7 @@ func transactor(t *testing.T, c *kafka.Client, id string) *kafka.Transactor {
 
 func commit(t *testing.T, tr *kafka.Transactor, tx kafka.Transaction) {
 	t.Helper()
-	if err := tr.Commit(t.Context(), tx); err != nil {
+	if _, err := tr.Commit(t.Context(), tx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -87,11 +87,11 @@ func TestTakeover(t *testing.T) {
 		commit(t, first, put(int64(i+1), fmt.Sprint(i)))
 	}
 	second := transactor(t, c, id)
-	err := first.Commit(t.Context(), put(99, "zombie"))
+	_, err := first.Commit(t.Context(), put(99, "zombie"))
 	if !errors.Is(err, kafka.ErrLost) {
 		t.Errorf("former owner: want ErrLost, got %v", err)
 	}
-	if err := first.Commit(t.Context(), put(100, "again")); !errors.Is(err, kafka.ErrLost) {
+	if _, err := first.Commit(t.Context(), put(100, "again")); !errors.Is(err, kafka.ErrLost) {
 		t.Errorf("former owner again: want ErrLost, got %v", err)
 	}
 	at, err := c.Committed(t.Context(), group, q)
@@ -134,7 +134,7 @@ func TestWrongMember(t *testing.T) {
 		Messages: map[kafka.TopicPartition][]topics.Message{p: text("x")},
 		Offsets:  map[kafka.TopicPartition]int64{p: 7}, Group: group, Member: kafka.Member{ID: m.ID, Generation: m.Generation + 1},
 	}
-	if err := tr.Commit(t.Context(), tx); !errors.Is(err, kafka.ErrLost) {
+	if _, err := tr.Commit(t.Context(), tx); !errors.Is(err, kafka.ErrLost) {
 		t.Errorf("wrong generation: want ErrLost, got %v", err)
 	}
 	tr = transactor(t, c, name("tx"))

@@ -1,0 +1,332 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"evalstream"
+	"evalstream/topics"
+)
+
+// Segment runs the steps between two cuts of a pipeline over topics, exactly once: as a
+// member of a group it owns partitions of what it reads, and for each of them what is
+// made of the input, the changes of state and the offsets take effect together.
+//
+// All fields are set before Run.
+type Segment struct {
+	evalstream.Segment
+	Client *Client
+	// Cut says that To is read by the segment behind, which then gets marks.
+	Cut bool
+	// Front are those of From that no step of the pipeline writes: they bring no marks.
+	Front []string
+	// FrontEnds are where the topics at the front of the pipeline end for this segment,
+	// which then ends too; nil: it goes on until Drain.
+	FrontEnds map[TopicPartition]int64
+	// Rejects is the topic of rejects; "" if they go nowhere but to Rejected.
+	Rejects string
+	// Remembers says that a step keeps state, which then is in the changelog topic. Options
+	// are what decides what it is.
+	Remembers bool
+	Options   []evalstream.Option
+	// Replays says that the steps keep nothing and are given their input from its start
+	// again: it is compacted, so the last of each key is there.
+	Replays bool
+	// Cache opens the store that holds the entries of a partition here; what clear does is
+	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
+	Cache func(partition int32) (store evalstream.Store, clear func() error, err error)
+	// Job gives the job of a partition its limits and hooks. The rest is set here.
+	Job evalstream.Job
+	// Output takes what goes to no topic, at least once; nil if To is one.
+	Output evalstream.Sink
+	// Seen is shown what goes to To or Output, from several goroutines; it may be nil.
+	Seen func([]evalstream.Record)
+	// Rejected is told each reject, whether it goes to a topic too or not; nil: nobody is.
+	Rejected evalstream.Sink
+	// Encode makes a message of a record; its route decides the partition. ok = false
+	// leaves the record out, all sends it to every partition.
+	Encode     func(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool)
+	DecodeMark func(line []byte) (*evalstream.Mark, error)
+	RecordTime bool          // records at the front have the time of their messages
+	MaxLine    int           // in bytes; 0 is DefaultMaxLine
+	Session    time.Duration // of the group; 0 is 10 s
+	Layout     string        // of the whole pipeline: members with another one are refused
+	Codec      Codec
+	// Commit is the longest that output waits for its transaction; 0 is 50 ms.
+	Commit time.Duration
+	Hooks  SegmentHooks
+
+	partitions int32
+	counts     map[string]int32 // of the topics that are written
+	tombstones atomic.Int64
+	draining   atomic.Bool
+	mu         sync.Mutex
+	live       map[int32]*segmentSource
+	ended      map[int32]int // partitions that have ended, a generation
+	origins    map[TopicPartition]*evalstream.Origin
+	stop       context.CancelCauseFunc
+}
+
+// SegmentHooks are told what happens; each may be nil. They are called from several
+// goroutines at once.
+type SegmentHooks struct {
+	// Took is called after each transaction, with how long it took and its messages.
+	Took func(d time.Duration, messages int)
+	// Owned is called when a partition has been taken over, or, with false, let go.
+	Owned func(partition int32, owned bool)
+	// Loaded is called when the state of a partition is there.
+	Loaded func(partition int32, took time.Duration)
+	// Ended is called with what the job of a partition did, when it has ended or was
+	// stopped.
+	Ended func(partition int32, sum evalstream.Summary, err error)
+}
+
+// errEnded says that all partitions of a member have come to their end.
+var errEnded = errors.New("ended")
+
+// Group is the consumer group of the segment. The transactional id of partition p is the
+// group's, a dot and p.
+func (s *Segment) Group() string { return s.Name }
+
+// Changelog is the topic that keeps the state; "" if nothing is remembered.
+func (s *Segment) Changelog() string {
+	if !s.Remembers {
+		return ""
+	}
+	return s.Name + ".changelog"
+}
+
+// Marked reports whether event time comes with marks of the step before.
+func (s *Segment) Marked() bool { return len(s.Front) < len(s.From) }
+
+func (s *Segment) marked(topic string) bool { return !slices.Contains(s.Front, topic) }
+
+func (s *Segment) maxLine() int {
+	if s.MaxLine <= 0 {
+		return DefaultMaxLine
+	}
+	return s.MaxLine
+}
+
+// Tombstones is how many messages without a value were left out.
+func (s *Segment) Tombstones() int64 { return s.tombstones.Load() }
+
+// Lag is how many offsets of the partitions that are owned here were not read yet when
+// the brokers were last asked, by partition.
+func (s *Segment) Lag() map[int32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lag := map[int32]int64{}
+	for p, src := range s.live {
+		lag[p] = src.lag.Load()
+	}
+	return lag
+}
+
+// Run takes part in the segment's group until ctx ends, Drain is called or, with
+// FrontEnds, everything has been read. An error is fatal: faults of a partition's owner
+// that another or the same may mend are mended here.
+func (s *Segment) Run(ctx context.Context) error {
+	ctx, s.stop = context.WithCancelCause(ctx)
+	defer s.stop(nil)
+	if err := s.look(ctx); err != nil {
+		return err
+	}
+	if s.draining.Load() {
+		return nil
+	}
+	err := s.Client.Own(ctx, GroupOptions{ID: s.Group(), Topics: s.From, Session: s.Session, Layout: s.Layout, Codec: s.Codec}, s.own)
+	if errors.Is(err, errEnded) || s.draining.Load() && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// look counts partitions, of topics that must be there.
+func (s *Segment) look(ctx context.Context) error {
+	s.live, s.ended, s.origins, s.counts = map[int32]*segmentSource{}, map[int32]int{}, map[TopicPartition]*evalstream.Origin{}, map[string]int32{}
+	for _, topic := range s.From {
+		n, err := s.Client.Partitions(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if s.partitions != 0 && n != s.partitions {
+			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], s.partitions, topic, n)
+		}
+		s.partitions = n
+	}
+	for _, topic := range []string{s.To, s.Rejects, s.Changelog()} {
+		if topic == "" {
+			continue
+		}
+		n, err := s.Client.Partitions(ctx, topic)
+		if err != nil {
+			return err
+		}
+		s.counts[topic] = n
+	}
+	if n, log := s.partitions, s.Changelog(); log != "" && s.counts[log] != n {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], s.counts[log]),
+			Hint: "stop all members; evalstream topics reset PIPELINE.yaml drops the state, and it is built again from the start of the topics",
+		}
+	}
+	return nil
+}
+
+// Drain ends Run when everything that has been read has taken effect.
+func (s *Segment) Drain() {
+	s.draining.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, src := range s.live {
+		src.Drain()
+	}
+	if len(s.live) == 0 && s.stop != nil {
+		s.stop(context.Canceled)
+	}
+}
+
+func (s *Segment) origin(topic string, p int32) *evalstream.Origin {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tp := TopicPartition{topic, p}
+	if s.origins[tp] == nil {
+		s.origins[tp] = &evalstream.Origin{Name: topic, Topic: true, Partition: p}
+	}
+	return s.origins[tp]
+}
+
+// own is the life of an owner of a partition.
+func (s *Segment) own(ctx context.Context, o Ownership) error {
+	if h := s.Hooks.Owned; h != nil {
+		h(o.Partition, true)
+		defer h(o.Partition, false)
+	}
+	// A transaction that is under way when the generation ends can still be committed.
+	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
+		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
+	})
+	defer sink.Close()
+	err := s.work(ctx, o, sink)
+	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if drainErr := sink.Drain(drained); err == nil || errors.Is(err, errEnded) {
+		if drainErr != nil {
+			return drainErr
+		}
+	}
+	return err
+}
+
+func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	defer func() { cancel(nil); <-watched }()
+	go func() {
+		defer close(watched)
+		select {
+		case <-sink.Failed():
+			cancel(sink.Err())
+		case <-ctx.Done():
+		}
+	}()
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
+	begin := time.Now()
+	if err := store.open(ctx); err != nil {
+		return err
+	}
+	defer store.close()
+	if h := s.Hooks.Loaded; h != nil {
+		h(o.Partition, time.Since(begin))
+	}
+	job, src, closeAll, err := s.job(ctx, o, store)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	s.mu.Lock()
+	s.live[o.Partition] = src
+	if s.draining.Load() {
+		src.Drain()
+	}
+	s.mu.Unlock()
+	sum, err := job.Run(ctx)
+	s.mu.Lock()
+	delete(s.live, o.Partition)
+	if err == nil {
+		s.ended[o.Member.Generation]++
+	}
+	left := o.Of - s.ended[o.Member.Generation]
+	s.mu.Unlock()
+	if h := s.Hooks.Ended; h != nil {
+		h(o.Partition, sum, err)
+	}
+	if err == nil && left > 0 {
+		// The others go on; what is let go now would only come back.
+		return nil
+	}
+	if err == nil {
+		return errEnded
+	}
+	return err
+}
+
+// job is the job of one partition.
+func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*evalstream.Job, *segmentSource, func(), error) {
+	var opened []*segmentSource
+	closeAll := func() {
+		for _, src := range opened {
+			src.Close()
+		}
+	}
+	from := map[string]int64{}
+	var stop map[string]int64
+	if s.FrontEnds != nil {
+		stop = map[string]int64{}
+	}
+	for tp, at := range o.From {
+		from[tp.Topic] = at
+		if stop != nil {
+			stop[tp.Topic] = s.FrontEnds[tp]
+		}
+	}
+	job := s.Job
+	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.partitions, []int32{o.Partition}, s.Marked()
+	job.Store = store
+	job.CommitEvery = 10 * time.Millisecond
+	if s.Cut {
+		job.MarkEvery = time.Second
+	}
+	out := &segmentOutput{seg: s, store: store, topic: s.To, next: s.Output}
+	job.Sink = out
+	job.Rejects = &segmentOutput{seg: s, store: store, topic: s.Rejects, next: s.Rejected, rejects: true}
+	var before *segmentSource
+	if s.Replays {
+		start := map[string]int64{}
+		for topic := range from {
+			start[topic] = First
+		}
+		src, err := s.newSource(ctx, o.Partition, start, from, true, nil)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		opened = append(opened, src)
+		before, job.Replay = src, src
+	}
+	src, err := s.newSource(ctx, o.Partition, from, stop, false, store.point)
+	if err != nil {
+		closeAll()
+		return nil, nil, nil, err
+	}
+	src.after = before
+	opened = append(opened, src)
+	job.Source = src
+	return &job, src, closeAll, nil
+}

@@ -1,0 +1,248 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"evalstream"
+	"evalstream/topics"
+)
+
+// segmentStore is the store of one partition's job: what it commits goes into one
+// transaction with what the job has written since the last commit, and with the offsets
+// of what it has read.
+//
+// A commit returns when it is handed over and the one before it has been committed, so
+// the job goes on meanwhile; a failed one fails the sink, and that the job.
+type segmentStore struct {
+	seg   *Segment
+	p     int32
+	sink  *Sink
+	ctx   context.Context //nolint:containedctx // the owner's: a store's methods have none
+	log   *Changelog      // nil: nothing is remembered
+	cache evalstream.Store
+	point *evalstream.Checkpoint
+
+	mu      sync.Mutex
+	pending []Output
+	failed  error // of the cache
+}
+
+func (s *segmentStore) open(ctx context.Context) error {
+	if !s.seg.Remembers {
+		return nil
+	}
+	var err error
+	var clear func() error
+	if s.cache, clear, err = s.seg.Cache(s.p); err != nil {
+		return err
+	}
+	s.log, err = s.seg.Client.OpenChangelog(ctx, ChangelogOptions{
+		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.partitions, Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: clear,
+	})
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	s.point = s.log.Checkpoint()
+	return nil
+}
+
+func (s *segmentStore) close() error {
+	if c, ok := s.cache.(io.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Partitions is the partition, if it has a checkpoint.
+func (s *segmentStore) Partitions() ([]int32, error) {
+	if s.point == nil {
+		return nil, nil
+	}
+	return []int32{s.p}, nil
+}
+
+// Checkpoint is the one that was loaded.
+func (s *segmentStore) Checkpoint(int32) (*evalstream.Checkpoint, error) { return s.point, nil }
+
+// Scan reads entries from the cache, once they are there.
+func (s *segmentStore) Scan(step string, p int32, from []byte, f func(key, val []byte) (bool, error)) error {
+	if s.log == nil {
+		return nil
+	}
+	if err := s.settle(); err != nil {
+		return err
+	}
+	return s.cache.Scan(step, p, from, f)
+}
+
+// Get reads an entry from the cache, once it is there.
+func (s *segmentStore) Get(dst []byte, step string, p int32, key []byte) ([]byte, bool, error) {
+	if s.log == nil {
+		return dst, false, nil
+	}
+	if err := s.settle(); err != nil {
+		return dst, false, err
+	}
+	return s.cache.Get(dst, step, p, key)
+}
+
+// settle waits until everything that was committed is in the cache.
+func (s *segmentStore) settle() error {
+	if err := s.sink.Drain(s.ctx); err != nil {
+		return err
+	}
+	return s.fault()
+}
+
+func (s *segmentStore) fault() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Ready reports whether no transaction is under way.
+func (s *segmentStore) Ready(int32) bool { return s.sink.Ready() }
+
+// End commits what was made at the end of the input.
+func (s *segmentStore) End(p int32, cp *evalstream.Checkpoint) error { return s.Commit(p, nil, cp) }
+
+// Commit hands a transaction over.
+func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *evalstream.Checkpoint) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}}
+	if cp.Reach != nil {
+		for _, c := range cp.Reach.Next {
+			u.Offsets[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
+		}
+	}
+	if s.log != nil {
+		var err error
+		if u.Outputs, err = s.log.Append(u.Outputs, changes, cp); err != nil {
+			return err
+		}
+		kept, point, at := copied(changes), *cp, TopicPartition{s.seg.Changelog(), s.p}
+		u.Done = func(ends map[TopicPartition]int64) {
+			if err := s.log.Apply(kept, &point, ends[at]); err != nil {
+				s.mu.Lock()
+				s.failed = err
+				s.mu.Unlock()
+			}
+		}
+	}
+	if err := s.sink.Put(s.ctx, u); err != nil {
+		return err
+	}
+	return s.sink.Flush(s.ctx)
+}
+
+func (s *segmentStore) take() []Output {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.pending
+	s.pending = nil
+	return out
+}
+
+func (s *segmentStore) add(o ...Output) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = append(s.pending, o...)
+}
+
+// copied is changes in memory of their own: stages use theirs again.
+func copied(changes []evalstream.StepChanges) []evalstream.StepChanges {
+	all := make([]evalstream.StepChanges, len(changes))
+	for i, c := range changes {
+		all[i] = evalstream.StepChanges{Step: c.Step, Changes: make([]evalstream.Change, len(c.Changes))}
+		for k, ch := range c.Changes {
+			all[i].Changes[k] = evalstream.Change{Key: slices.Clone(ch.Key), Val: slices.Clone(ch.Val)}
+		}
+	}
+	return all
+}
+
+// segmentOutput gathers what a job writes until its next commit.
+type segmentOutput struct {
+	seg     *Segment
+	store   *segmentStore
+	topic   string          // "" if what is written goes to next alone
+	next    evalstream.Sink // nil: nowhere
+	rejects bool            // next is told what goes to the topic too
+}
+
+// Write makes messages of records.
+func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) error {
+	if seen := o.seg.Seen; seen != nil && !o.rejects {
+		seen(recs)
+	}
+	if o.next != nil && (o.rejects || o.topic == "") {
+		if err := o.next.Write(ctx, recs); err != nil {
+			return err
+		}
+	}
+	if o.topic == "" {
+		return nil
+	}
+	n := o.seg.counts[o.topic]
+	for i := range recs {
+		m, route, all, ok := o.seg.Encode(&recs[i])
+		if !ok {
+			continue
+		}
+		if err := o.store.sink.Check(ctx, o.topic, &m); err != nil {
+			if !isType[*TooLargeError](err) {
+				return err
+			}
+			if err := o.tooLarge(ctx, &recs[i], err); err != nil {
+				return err
+			}
+			continue
+		}
+		if !all {
+			o.store.add(o.to(Partition(route, n), m))
+			continue
+		}
+		for p := range n {
+			o.store.add(o.to(p, m))
+		}
+	}
+	return nil
+}
+
+func (o *segmentOutput) to(p int32, m topics.Message) Output {
+	m.Partition = p
+	return Output{To: TopicPartition{o.topic, p}, Message: m}
+}
+
+// tooLarge sets a record aside that its topic does not take.
+func (o *segmentOutput) tooLarge(ctx context.Context, r *evalstream.Record, cause error) error {
+	if o.rejects {
+		return cause // it was cut already
+	}
+	line := r.Raw
+	const head = 256
+	line = line[:min(len(line), head)]
+	reject := evalstream.Record{
+		Body: &evalstream.Rejected{At: r.Pos, Stage: "sink", Class: evalstream.ClassTooLarge, Reason: cause.Error() + "; raise max.message.bytes of the topic", Line: line},
+		Pos:  r.Pos, Seq: r.Seq, Time: evalstream.NoTime,
+	}
+	if h := o.seg.Job.Hooks.Rejected; h != nil {
+		h("sink", evalstream.ClassTooLarge)
+	}
+	to := &segmentOutput{seg: o.seg, store: o.store, topic: o.seg.Rejects, next: o.seg.Rejected, rejects: true}
+	return to.Write(ctx, []evalstream.Record{reject})
+}
+
+// Flush lets people see what goes to no topic.
+func (o *segmentOutput) Flush(ctx context.Context) error {
+	if o.next == nil {
+		return nil
+	}
+	return o.next.Flush(ctx)
+}
