@@ -681,7 +681,7 @@ func (r *runner) read(ctx context.Context, b *Block) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		b.Data, b.Records, b.Reach, b.Offset, b.Long, b.Unterminated = nil, nil, nil, 0, 0, false
+		b.Data, b.Records, b.Reach, b.Offset, b.Long, b.Lines, b.Unterminated = nil, nil, nil, 0, 0, 0, false
 		if err := r.source.Read(ctx, b); err != nil {
 			return err
 		}

@@ -342,6 +342,9 @@ func (b *Block) count() int {
 	if b.Long > 0 {
 		return 1
 	}
+	if b.Lines > 0 {
+		return b.Lines
+	}
 	n := bytes.Count(b.Data, []byte{'\n'})
 	if len(b.Data) > 0 && b.Data[len(b.Data)-1] != '\n' {
 		n++
@@ -363,6 +366,7 @@ func (b *Block) skip(last Seq) {
 		b.Data, b.Long = b.Data[:0], 0
 		return
 	}
+	b.Lines = 0
 	for b.First <= last && len(b.Data) > 0 {
 		n := bytes.IndexByte(b.Data, '\n')
 		if n < 0 {

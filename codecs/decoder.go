@@ -237,9 +237,18 @@ func (d *Decoder) idAt(v span) (id string, ok bool) {
 	return "", false
 }
 
+// plain reports whether v is a string that ends before the line's first escape: its
+// text is what stands between the quotes.
+func (d *Decoder) plain(v span) bool {
+	return int(v.to) <= d.first && d.line[v.from] == '"'
+}
+
 // id reads a required id.
 func (d *Decoder) id(f int) (string, *evalstream.Fault) {
 	if v := d.at(f); !v.absent() {
+		if d.plain(v) {
+			return view(d.line[v.from+1 : v.to-1]), nil
+		}
 		if id, ok := d.idAt(v); ok {
 			return id, nil
 		}
@@ -252,6 +261,9 @@ func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Faul
 	v := d.at(f)
 	if d.null(v) {
 		return "", false, nil
+	}
+	if d.plain(v) {
+		return view(d.line[v.from+1 : v.to-1]), true, nil
 	}
 	if id, has = d.idAt(v); !has {
 		return "", false, d.want(f, "string or number")
