@@ -72,8 +72,9 @@ func checkResults(ctx context.Context, p pipe, sources []*topicLog, results *top
 		for _, field := range []string{"through", "revision", "closed"} {
 			delete(o, field)
 		}
-		if o.string("undefined") != "withdrawn" { // a pipe's way to say tombstone
-			into[o.of("metric", "by", "window")] = o.text()
+		key := o.of("metric", "by", "window")
+		if into[key] = o.text(); o.string("undefined") == "withdrawn" {
+			delete(into, key) // a pipe's way to say tombstone
 		}
 		return nil
 	}

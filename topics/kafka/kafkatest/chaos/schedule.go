@@ -49,7 +49,7 @@ const sessionTimeout = 10 * time.Second
 // then. Pauses come beside these, in time to end within the round.
 func plan(seed uint64, length time.Duration) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	const first, mean = 3 * time.Second, 3 * time.Second
+	const first, gap, more = 3 * time.Second, 3 * time.Second, 2 * time.Second
 	var names, weighted []action
 	for a, weight := range weights() {
 		names = append(names, a)
@@ -61,7 +61,7 @@ func plan(seed uint64, length time.Duration) []event {
 	within := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 	var events []event
 	broker := 20*time.Second + within(8*time.Second)
-	for at := first; at < length; at += mean/2 + within(mean) {
+	for at := first; at < length; at += gap + within(more) {
 		if at >= broker {
 			events = append(events, event{at: at, what: []action{restart, crash}[rng.IntN(2)]})
 			broker = at + 40*time.Second + within(30*time.Second)
@@ -76,7 +76,7 @@ func plan(seed uint64, length time.Duration) []event {
 		events = append(events, e)
 	}
 	const longest = sessionTimeout + 4*time.Second
-	for at := first; at+longest < length; at += mean + within(2*mean) {
+	for at := first; at+longest < length; at += 2*gap + within(3*more) {
 		events = append(events, event{
 			at: at, what: pause, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20),
 			// From just before the others notice to long after they have taken over.
