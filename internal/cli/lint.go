@@ -272,6 +272,7 @@ func (l *linter) stages(ctx context.Context, spec *evalstream.Spec, c *common) (
 		in := l.culprits(item.Verb, good, item.Line, item.Column, func(in []bool) error {
 			st := read(in)
 			st.name = item.Verb // what an error begins with
+			st.via = ""         // what stands behind it is not looked at here
 			_, err := s.assemble(ctx, []stage{st}, false)
 			return err
 		})

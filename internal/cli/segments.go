@@ -111,6 +111,9 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 	if err != nil {
 		return err
 	}
+	if err := f.fit(ctx, cuts.chosen(f.ends.rejects, chosen)); err != nil {
+		return err
+	}
 	ends := map[kafka.TopicPartition]int64{}
 	for i := range cuts.segments {
 		cut := &cuts.segments[i]
