@@ -167,6 +167,9 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
+	if s.Waits, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Remote); return ok }); err != nil {
+		return nil, err
+	}
 	s.Session, err = f.sessionTime()
 	return s, err
 }
@@ -207,8 +210,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 	f.sums = map[owned]evalstream.Summary{}
 	ctx, signals := Watch(ctx, f.drain, f.stderr)
 	defer signals.Stop()
-	in := &input{lines: f}
-	exporter, served, err := f.export(ctx, in)
+	exporter, served, err := f.export(ctx, f.health())
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		hooks.Block = nil
 		hooks.Took = f.counting(s.Steps[0].Name, progress)
 		if exporter != nil {
-			hooks = both(hooks, exporter.Hooks())
+			hooks = both(hooks, viewOf(exporter, s))
 		}
 		s.Job.Hooks = hooks
 		s.Rejected = rejected
@@ -297,15 +299,6 @@ func (f *flow) drain() {
 		s.Drain()
 	}
 }
-
-// Drain is drain.
-func (f *flow) Drain() { f.drain() }
-
-// Progress is not known in bytes.
-func (*flow) Progress() (read, total int64, known bool) { return 0, 0, false }
-
-// Close has nothing to do.
-func (*flow) Close() error { return nil }
 
 // counting counts what the first step of a segment takes.
 func (f *flow) counting(first string, p *Progress) func(step, kind string, n int) {
