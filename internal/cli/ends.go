@@ -129,10 +129,6 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 	return kafka.NewTopicSink(e.producer, topic, message), nil
 }
 
-// longReject is the longest line that a reject in a topic carries whole, in bytes: a
-// message has to fit its topic.
-const longReject = 256 << 10
-
 // message is a record as an upsert of its key; a result that was withdrawn deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 	if r.Body == nil {
@@ -146,15 +142,6 @@ func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 		}
 	case *evalstream.Mark:
 		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
-	case *evalstream.Rejected:
-		if len(b.Line) > longReject {
-			short := *b
-			short.Line = b.Line[:longReject]
-			short.Reason += fmt.Sprintf("; line is cut after %d of %d bytes", longReject, len(b.Line))
-			cut := *r
-			cut.Body = &short
-			r = &cut
-		}
 	}
 	m.Value = appendLine(nil, r)
 	return m, route, true

@@ -142,7 +142,7 @@ func (e *env) root() *cobra.Command {
 	for _, c := range e.filters() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.verbs(), e.man(), e.version())
+	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.dlq(), e.verbs(), e.man(), e.version())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -163,6 +164,8 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if s.Options, err = stateOptions(cut.stages, f.common, f.kept.sides); err != nil {
 		return nil, err
 	}
+	// It may be raised for records that are sent again: no other is read twice.
+	s.Options = slices.DeleteFunc(s.Options, func(o evalstream.Option) bool { return o.Name == "max-line" })
 	s.Cache = func(p int32) (evalstream.Store, func() error, error) { return f.open(name, p) }
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)

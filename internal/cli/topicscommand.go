@@ -257,12 +257,7 @@ func (e *env) topicsCat() *cobra.Command {
 		Long: "cat: print the values that a topic holds now, one a line, in order within a partition and\none partition after the other. A tombstone is null; a value that is not JSON is a string.\nMarks, by which the steps of a pipeline tell each other how far they are, are left out.",
 		Args: usage(cobra.ExactArgs(1)), Example: "  evalstream topics cat --brokers 127.0.0.1:9092 --latest results",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var named []string
-			for b := range strings.SplitSeq(brokers, ",") {
-				if b = strings.TrimSpace(b); b != "" {
-					named = append(named, b)
-				}
-			}
+			named := commaSeparated(brokers)
 			name := strings.TrimPrefix(args[0], "topic:")
 			client, err := e.kafkaClient(cmd.Context(), named)
 			if err != nil {
