@@ -126,7 +126,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i)}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), RecordTime: c.timeFrom == "record"}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {

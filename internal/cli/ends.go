@@ -79,6 +79,11 @@ func endsOf(spec *evalstream.Spec, to, rejects string) (*ends, error) {
 	return e, nil
 }
 
+// readsTopics reports whether from: of a pipeline names a topic.
+func readsTopics(spec *evalstream.Spec) bool {
+	return slices.ContainsFunc(spec.From, func(edge string) bool { _, ok := topicOf(edge); return ok })
+}
+
 func (e *ends) used() bool { return e.reads() || e.to != "" || e.rejects != "" }
 
 func (e *ends) reads() bool { return e != nil && e.from != nil }

@@ -153,6 +153,7 @@ func (l *linter) common(spec *evalstream.Spec) *common {
 	good := l.settable("pipeline", newCommon().declare, spec.Options)
 	read := func(in []bool) (*common, error) {
 		c := newCommon()
+		c.fromTopics = readsTopics(spec)
 		set := flag.NewFlagSet("pipeline", flag.ContinueOnError)
 		c.declare(set)
 		_ = setOptions(l.file, "pipeline", set, picked(good, in), nil) // each is known to be taken

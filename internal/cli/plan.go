@@ -60,6 +60,7 @@ func checkWorkload(own *flag.FlagSet) error {
 
 func (e *env) printPlan(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, w stages.Workload) error {
 	s := &session{env: e, verb: spec.Name, common: c}
+	c.fromTopics = readsTopics(spec)
 	if err := c.check(); err != nil {
 		return err
 	}

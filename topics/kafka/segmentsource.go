@@ -243,7 +243,7 @@ func (s *segmentSource) fill(b *evalstream.Block) error {
 			break
 		}
 		r := evalstream.Record{Raw: m.Value, Seq: s.seq, Pos: pos, Time: evalstream.NoTime}
-		if s.seg.RecordTime && m.Millis >= 0 && m.Millis < 9_000_000_000_000 {
+		if s.seg.RecordTime && !s.seg.marked(topic) && m.Millis >= 0 && m.Millis < 9_000_000_000_000 {
 			r.Time = evalstream.Time(m.Millis * 1_000_000)
 		}
 		if b.Records == nil {

@@ -1,15 +1,18 @@
 package kafkatest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"evalstream/topics"
 	"evalstream/topics/kafka"
 )
 
@@ -258,5 +261,50 @@ func TestTopicsFitUnread(t *testing.T) {
 		if !strings.Contains(told, "note: "+in) || !strings.Contains(told, to) || !strings.Contains(told, "settings may not be read by this user") {
 			t.Errorf("told: %s", told)
 		}
+	}
+}
+
+// With time_from: record a record's time is that of its message, whatever its body says,
+// also behind a cut; results are those of a pipe whose bodies have these times.
+func TestTimeFromRecord(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	p := c.NewProducer(t.Context(), kafka.None)
+	closing(t, p)
+	var piped []record
+	var ms []topics.Message
+	for i := range 40 {
+		q := fmt.Sprintf("q%d", i)
+		at := time.Date(2024, 5, 1, i%4, i, 0, 0, time.UTC)
+		head := fmt.Sprintf(`{"kind":"run","query_id":%q,"run":"a","top":[{"id":"p%d"}]`, q, i%3)
+		gold := fmt.Sprintf(`{"kind":"qrel","query_id":%q,"passage_id":"p0"}`, q)
+		piped = append(piped, record{q, fmt.Sprintf("%s,%q:%q}", head, "time", at.Format(time.RFC3339))}, record{q, gold})
+		body := head + "}"
+		if i%2 == 0 {
+			body = head + `,"time":"1999-01-01T00:00:00Z"}`
+		}
+		ms = append(ms, topics.Message{Key: []byte(q), Value: []byte(body), Millis: at.UnixMilli()}, topics.Message{Key: []byte(q), Value: []byte(gold), Millis: 1})
+	}
+	windows := "stages:\n  - score: {measure: success@1}\n  - aggregate: {by: run, window: 1h}\n"
+	cut := "stages:\n  - parse: {}\n    via: %s\n  - score: {measure: success@1}\n  - aggregate: {by: run, window: 1h}\n"
+	out, _ := execute(t, lines(piped), 0, "run", "-q", pipeline(t, windows))
+	want := finals(t, out)
+	if len(want) != 4 {
+		t.Fatalf("%d windows of the pipe", len(want))
+	}
+	for _, steps := range []string{windows, fmt.Sprintf(cut, name("parsed"))} {
+		in, to := topic(t, c, 2, nil), topic(t, c, 1, compacted())
+		if err := errors.Join(p.Send(t.Context(), in, ms...)...); err != nil {
+			t.Fatal(err)
+		}
+		path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\ntime_from: record\n%s", in, to, steps))
+		execute(t, "", 0, "run", "-q", "--until-end", path)
+		got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+		if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+			t.Errorf("%s(-pipe +topics):\n%s", steps, diff)
+		}
+	}
+	if _, told := execute(t, "", 2, "run", pipeline(t, "time_from: record\n"+windows)); !strings.Contains(told, "want from: topic:NAME") {
+		t.Errorf("a pipe: %s", told)
 	}
 }
