@@ -112,7 +112,11 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 	if err != nil {
 		return err
 	}
-	if err := f.fit(ctx, cuts.chosen(f.ends.rejects, chosen)); err != nil {
+	var notes []string
+	if n := growthNote(list, f.common); n != "" {
+		notes = append(notes, n)
+	}
+	if err := f.fit(ctx, cuts.chosen(f.ends.rejects, chosen), notes...); err != nil {
 		return err
 	}
 	ends := map[kafka.TopicPartition]int64{}

@@ -227,7 +227,7 @@ func (l *layout) chosen(rejects string, run []bool) []topicRole {
 }
 
 // fit refuses topics that are not as they must be, and says what is worth knowing of them.
-func (f *flow) fit(ctx context.Context, roles []topicRole) error {
+func (f *flow) fit(ctx context.Context, roles []topicRole, notes ...string) error {
 	fits, err := fit(ctx, f.ends.client, f.common, roles)
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func (f *flow) fit(ctx context.Context, roles []topicRole) error {
 		return err
 	}
 	if !f.common.quiet {
-		for _, n := range fits.notes {
+		for _, n := range append(notes, fits.notes...) {
 			fmt.Fprintf(f.stderr, "evalstream %s: note: %s\n", f.verb, n)
 		}
 	}

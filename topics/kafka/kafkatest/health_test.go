@@ -208,6 +208,9 @@ stages:
 	if at, want := value(positive[4]), value(positive[3]); at > want {
 		t.Errorf("watermark behind two cuts is %v, ahead of %v at the front", at, want)
 	}
+	if text := w.text(); !strings.Contains(text, "note: without horizon score and aggregate remember each unit for ever") {
+		t.Errorf("nothing is said of what grows: %s", text)
+	}
 	w.stop(130)
 
 	// What is left of the state is read when it goes on.
