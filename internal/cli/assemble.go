@@ -27,6 +27,9 @@ type stage struct {
 func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
 	c := s.common
 	whole := complete(list)
+	if err := checkOrder(whole); err != nil {
+		return nil, err
+	}
 	var steps []evalstream.Step
 	for i, st := range whole {
 		list := whole[:segmentEnd(whole, i)] // what lies behind a cut reads lines
@@ -47,7 +50,7 @@ func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evals
 		case *stages.RankOptions:
 			step.New, step.Doc, err = s.rankStep(ctx, o, load)
 		case *stages.ScoreOptions:
-			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
+			step.New, step.Doc, err = s.scoreStep(ctx, whole, i, o, load)
 			if topic, ok := topicOf(o.Gold); ok {
 				step.Side = []string{topic}
 			}
@@ -98,6 +101,11 @@ func segmentEnd(list []stage, i int) int {
 	return len(list)
 }
 
+// behindCut reports whether the stage at i reads what another process may have written.
+func behindCut(list []stage, i int) bool {
+	return slices.ContainsFunc(list[:i], func(s stage) bool { return s.via != "" })
+}
+
 // fused is a list that runs in one process: without cuts, and with gold that came from a
 // topic in the stream itself.
 func fused(list []stage) []stage {
@@ -126,7 +134,10 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), RecordTime: c.timeFrom == "record"}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), Advice: "--map", RecordTime: c.timeFrom == "record"}
+	if list[i].auto {
+		plan.Advice = "evalstream parse --map"
+	}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {
@@ -166,7 +177,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 // inlineGold says that each prediction carries its own gold.
 const inlineGold = "inline"
 
-func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) scoreStep(ctx context.Context, list []stage, i int, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	scoring, err := o.Scoring()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -181,7 +192,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Marked: behindCut(list, i), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit", wrapUsage("%w", err)
 	case inlineGold:
@@ -209,6 +220,7 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	agg.Marked = behindCut(list, i)
 	next := neighbour(list, i, 1)
 	agg.Partials = agg.Partials || next != nil && next.verb == "merge"
 	if agg.Expect, err = expected(list[:i]); err != nil {

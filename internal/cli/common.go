@@ -110,7 +110,7 @@ func (c *common) unit() (time.Duration, error) {
 	case "ns":
 		return time.Nanosecond, nil
 	}
-	return 0, evalstream.Usagef("time-unit: want s, ms, us or ns, got %q", c.timeUnit)
+	return 0, wrapUsage("%w", evalstream.NoChoice("time-unit", c.timeUnit, "s", "ms", "us", "ns"))
 }
 
 func (c *common) conflict() (stages.Conflict, error) {
@@ -139,7 +139,7 @@ func (c *common) check() error {
 			return evalstream.Usagef("time-from record: want from: topic:NAME; files and pipes have no time stamps of records; use body")
 		}
 	default:
-		return evalstream.Usagef("time-from: want body or record, got %q", c.timeFrom)
+		return wrapUsage("%w", evalstream.NoChoice("time-from", c.timeFrom, "body", "record"))
 	}
 	if _, err := c.unit(); err != nil {
 		return err

@@ -26,15 +26,8 @@ const headerReplay = "evalstream_replay"
 
 // dlq is the commands on rejects that lie in a topic.
 func (e *env) dlq() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "dlq", Short: "look at the rejects in a topic, and send their records again: list, replay", GroupID: "other", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.dlqList(), e.dlqReplay())
-	return cmd
+	return parent(&cobra.Command{Use: "dlq", Short: "look at the rejects in a topic, and send their records again: list, replay", GroupID: "other"},
+		e.dlqList(), e.dlqReplay())
 }
 
 // letters is a topic of rejects and which of them are meant.
@@ -196,9 +189,9 @@ func (l *letters) each(ctx context.Context, f func(*letter) error) error {
 			Kind string `json:"kind"`
 			letter
 		}
-		if json.Unmarshal(m.Value, &r) != nil || r.Kind != "reject" {
+		if bad := json.Unmarshal(m.Value, &r); bad != nil || r.Kind != "reject" {
 			l.foreign++
-			return nil
+			return nil //nolint:nilerr // it is counted
 		}
 		one := &r.letter
 		one.key, one.partition, one.offset = m.Key, m.Partition, m.Offset

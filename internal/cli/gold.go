@@ -20,11 +20,16 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	gold := stages.NewGold(source)
+	conflict, err := s.common.conflict()
+	if err != nil {
+		return nil, err
+	}
+	gold.OnConflict(conflict)
 	unit, err := s.common.unit()
 	if err != nil {
 		return nil, err
 	}
-	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit, NoAdvice: true}
+	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit}
 	p, err := evalstream.New("gold",
 		evalstream.Step{Name: "parse gold", New: stages.NewParse(func() (stages.Decoder, error) { return codecs.NewDecoder(plan) })},
 		evalstream.Step{Name: "gold", New: func() (evalstream.Stage, error) { return gold, nil }},

@@ -21,15 +21,8 @@ import (
 
 // topics is the commands that make topics and look at them.
 func (e *env) topics() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat, reset", GroupID: "other", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat(), e.topicsReset())
-	return cmd
+	return parent(&cobra.Command{Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat, reset", GroupID: "other"},
+		e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat(), e.topicsReset())
 }
 
 // topicsOf is a command on the topics of a pipeline file.
@@ -112,7 +105,7 @@ func (p *topicPipeline) layOut(ctx context.Context, e *env, spec *evalstream.Spe
 // roles are the topics and what they are for.
 func (p *topicPipeline) roles() []topicRole {
 	if p.layout != nil {
-		return p.layout.topics(p.rejects)
+		return p.topics(p.rejects)
 	}
 	var all []topicRole
 	if p.to != "" {

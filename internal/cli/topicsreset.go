@@ -112,11 +112,8 @@ func (p *topicPipeline) wantYes(missing []string) error {
 			what = append(what, r.role.String()+" "+r.name)
 		}
 	}
-	text := "want --yes to delete " + strings.Join(what, ", ")
-	for _, m := range missing {
-		text += "\n" + m
-	}
-	return &evalstream.ExitError{Code: evalstream.ExitUsage, Err: errors.New(text), Hint: "evalstream topics reset --yes PIPELINE.yaml"}
+	lines := append([]string{"want --yes to delete " + strings.Join(what, ", ")}, missing...)
+	return &evalstream.ExitError{Code: evalstream.ExitUsage, Err: errors.New(strings.Join(lines, "\n")), Hint: "evalstream topics reset --yes PIPELINE.yaml"}
 }
 
 // made reports whether the pipeline itself makes what the topic holds, and can again.

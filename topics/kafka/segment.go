@@ -37,9 +37,9 @@ type Segment struct {
 	// Replays says that the steps keep nothing and are given their input from its start
 	// again: it is compacted, so the last of each key is there.
 	Replays bool
-	// Cache opens the store that holds the entries of a partition here; what clear does is
+	// Cache opens the store that holds the entries of a partition here; what empty does is
 	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
-	Cache func(partition int32) (store evalstream.Store, clear func() error, err error)
+	Cache func(partition int32) (store evalstream.Store, empty func() error, err error)
 	// Job gives the job of a partition its limits and hooks. The rest is set here.
 	Job evalstream.Job
 	// Output takes what goes to no topic, at least once; nil if To is one.
@@ -64,8 +64,7 @@ type Segment struct {
 	Commit time.Duration
 	Hooks  SegmentHooks
 
-	partitions int32
-	counts     map[string]int32 // of the topics that are written
+	counts     map[string]int32 // partitions, a topic
 	tombstones atomic.Int64
 	draining   atomic.Bool
 	mu         sync.Mutex
@@ -149,34 +148,47 @@ func (s *Segment) Run(ctx context.Context) error {
 // look counts partitions, of topics that must be there.
 func (s *Segment) look(ctx context.Context) error {
 	s.begin()
-	s.ended, s.origins, s.counts = map[int32]int{}, map[TopicPartition]*evalstream.Origin{}, map[string]int32{}
-	for _, topic := range s.From {
-		n, err := s.Client.Partitions(ctx, topic)
-		if err != nil {
-			return err
-		}
-		if s.partitions != 0 && n != s.partitions {
-			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], s.partitions, topic, n)
-		}
-		s.partitions = n
-	}
-	for _, topic := range []string{s.To, s.Rejects, s.Changelog()} {
+	s.ended, s.origins = map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
+	return s.recount(ctx, s.Client.Partitions)
+}
+
+// recount counts partitions again: some may have been added since the last owner. Where
+// units are remembered, their keys have moved then, and their state has not.
+func (s *Segment) recount(ctx context.Context, ask func(context.Context, string) (int32, error)) error {
+	counts := map[string]int32{}
+	for _, topic := range append(slices.Clone(s.From), s.To, s.Rejects, s.Changelog()) {
 		if topic == "" {
 			continue
 		}
-		n, err := s.Client.Partitions(ctx, topic)
+		n, err := ask(ctx, topic)
 		if err != nil {
 			return err
 		}
-		s.counts[topic] = n
+		counts[topic] = n
 	}
-	if n, log := s.partitions, s.Changelog(); log != "" && s.counts[log] != n {
+	n := counts[s.From[0]]
+	for _, topic := range s.From {
+		if counts[topic] != n {
+			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], n, topic, counts[topic])
+		}
+	}
+	if log := s.Changelog(); log != "" && counts[log] != n {
 		return &evalstream.ExitError{
-			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], s.counts[log]),
+			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], counts[log]),
 			Hint: "stop all members; evalstream topics reset PIPELINE.yaml drops the state, and it is built again from the start of the topics",
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts = counts
 	return nil
+}
+
+// count is how many partitions a topic has.
+func (s *Segment) count(topic string) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[topic]
 }
 
 // Drain ends Run when everything that has been read has taken effect.
@@ -218,19 +230,22 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
 	})
-	defer sink.Close()
-	err := s.work(ctx, o, sink, owner)
-	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if drainErr := sink.Drain(drained); err == nil || errors.Is(err, errEnded) {
-		if drainErr != nil {
-			return drainErr
-		}
-	}
-	return err
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
+	defer func() {
+		_ = sink.Close()
+		_ = store.close() // the sink applies what it has committed to the store until its end
+	}()
+	return s.work(ctx, o, store, owner)
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink, owner *owner) error {
+// settle waits for what was handed over before the job ended.
+func (*Segment) settle(ctx context.Context, sink *Sink) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return sink.Drain(ctx)
+}
+
+func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, owner *owner) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -238,17 +253,19 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink, owner *owne
 	go func() {
 		defer close(watched)
 		select {
-		case <-sink.Failed():
-			cancel(sink.Err())
+		case <-store.sink.Failed():
+			cancel(store.sink.Err())
 		case <-ctx.Done():
 		}
 	}()
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
+	if err := s.recount(ctx, s.Client.recount); err != nil {
+		return err
+	}
+	store.ctx = ctx
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
 		return err
 	}
-	defer store.close()
 	job, src, closeAll, err := s.job(ctx, o, store)
 	if err != nil {
 		return err
@@ -267,6 +284,9 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink, owner *owne
 	}
 	s.mu.Unlock()
 	sum, err := job.Run(ctx)
+	if settleErr := s.settle(ctx, store.sink); err == nil {
+		err = settleErr
+	}
 	s.mu.Lock()
 	owner.src = nil
 	if err == nil {
@@ -307,7 +327,7 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 		}
 	}
 	job := s.Job
-	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.partitions, []int32{o.Partition}, s.Marked()
+	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()
 	job.Store = store
 	job.CommitEvery = 10 * time.Millisecond
 	if s.Cut {

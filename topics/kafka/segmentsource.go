@@ -201,6 +201,9 @@ func (s *segmentSource) upstreamEnded() bool {
 		at[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
 	}
 	for tp, end := range s.seg.FrontEnds {
+		if !s.seg.marked(tp.Topic) {
+			continue // read here, and not by the step before
+		}
 		if next, ok := at[tp]; !ok || next < end {
 			return false
 		}
