@@ -188,6 +188,9 @@ func (s *segmentSource) upstreamEnded() bool {
 		at[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
 	}
 	for tp, end := range s.seg.FrontEnds {
+		if slices.Contains(s.seg.Front, tp.Topic) {
+			continue // it is read here, and no step before knows of it
+		}
 		if next, ok := at[tp]; !ok || next < end {
 			return false
 		}
@@ -345,4 +348,3 @@ func watermarkOf(marks []evalstream.Mark) evalstream.Time {
 	}
 	return least
 }
-
