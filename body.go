@@ -209,8 +209,11 @@ type Partial struct {
 	Pane                  int64  // start of the pane divided by its length; 0 for all
 	Cell                  Cell
 	Judged                int64 // judged units of the partition so far
-	Positions             bool  // some of its units are positions, so that missing is not known
-	Settings              *Settings
+	// Settled is the time by which windows end that the partition will not speak of again;
+	// NoTime if none can be told. Only the partial that carries judged units alone has it.
+	Settled   Time
+	Positions bool // some of its units are positions, so that missing is not known
+	Settings  *Settings
 }
 
 // JudgedFamily is the family of a partial that carries the number of judged units of a

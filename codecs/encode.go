@@ -295,6 +295,7 @@ func (o *object) partial(b *evalstream.Partial) {
 		})
 	}
 	o.int("judged", b.Judged)
+	o.time("settled", b.Settled)
 	o.settings(b.Settings)
 }
 

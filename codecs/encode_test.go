@@ -114,7 +114,7 @@ func (d dice) body() evalstream.Body {
 	}
 	b := &evalstream.Partial{
 		Step: d.text(), Partition: int32(d.Uint32()), Partitions: int32(d.Uint32()), Family: d.text(), By: d.slices(),
-		Window: d.text(), Pane: d.int(), Judged: d.int(), Settings: d.settings(),
+		Window: d.text(), Pane: d.int(), Judged: d.int(), Settled: d.time(), Settings: d.settings(),
 		Cell: evalstream.Cell{N: d.int(), Pending: d.int(), Unjudged: d.int(), Expired: d.int()},
 	}
 	if d.maybe() {

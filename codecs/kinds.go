@@ -85,6 +85,7 @@ const (
 	partialCounts
 	partialJudged
 	partialPosition
+	partialSettled
 	partialSettings
 )
 
@@ -115,7 +116,7 @@ func specs() []kindSpec {
 			partialFamily: "family", partialBy: "by", partialWindow: "window", partialPane: "pane",
 			partialN: "n", partialPending: "pending", partialUnjudged: "unjudged",
 			partialExpired: "expired", partialMeasures: "measures", partialSums: "sums",
-			partialCounts: "counts", partialJudged: "judged", partialPosition: "position", partialSettings: "settings",
+			partialCounts: "counts", partialJudged: "judged", partialPosition: "position", partialSettled: "settled", partialSettings: "settings",
 		}},
 		{kind: "passage", sliced: true, read: (*Decoder).readPassage, fields: passageFields()},
 		{kind: "query", sliced: true, read: (*Decoder).readQuery, fields: queryFields()},

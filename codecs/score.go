@@ -246,6 +246,11 @@ func (d *Decoder) readPartial(rec *evalstream.Record) *evalstream.Fault {
 	if b.Positions, f = d.boolean(partialPosition); f != nil {
 		return f
 	}
+	settled := evalstream.Record{Time: evalstream.NoTime}
+	if f := d.setTime(&settled, partialSettled); f != nil {
+		return f
+	}
+	b.Settled = settled.Time
 	c, _, f := d.object(partialBy, "object of scalars")
 	if f != nil {
 		return f

@@ -24,9 +24,11 @@ type Aggregation struct {
 	Horizon time.Duration // 0: nothing is late
 	// MaxOutOfOrder is how far the watermark stays behind the newest time.
 	MaxOutOfOrder time.Duration
-	MaxGroups     int  // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
-	MissHits      bool // judged queries that a run never answered count as misses
-	Conflict      Conflict
+	// Marked says that event time comes by Advance, and not with the records.
+	Marked    bool
+	MaxGroups int  // groups of one grouping and window beyond it are folded into OtherGroup; 0: no limit
+	MissHits  bool // judged queries that a run never answered count as misses
+	Conflict  Conflict
 
 	Negative     string // few-shot: the label that is no relation
 	ZeroDivision metric.ZeroDivision

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -18,6 +19,7 @@ type book struct {
 	sheets    []sheet // layout by layout, its windows side by side
 	watermark evalstream.Time
 	settled   evalstream.Time // windows that end by then cannot change; NoTime: none can be told
+	freed     evalstream.Time // those that end by then were published as final, and are let go
 	judged    int64
 	ended     bool // the final results are out
 	scored    bool // a scored unit has come, or the family was known beforehand
@@ -71,12 +73,13 @@ type cellKey struct {
 // told is what readers of a window know.
 type told struct {
 	closed   bool
+	final    bool
 	revision int64
 	said     map[string]*evalstream.Result // judging: what was published, by key, as withdrawn
 }
 
 func newBook(a Aggregation) *book {
-	b := &book{options: a, family: -1, watermark: evalstream.NoTime, settled: evalstream.NoTime}
+	b := &book{options: a, family: -1, watermark: evalstream.NoTime, settled: evalstream.NoTime, freed: evalstream.NoTime}
 	b.group(a.By)
 	return b
 }
@@ -180,6 +183,30 @@ func (s *sheet) cell(group uint32, pane int64) *cell {
 		s.dirty = append(s.dirty, c)
 	}
 	return c
+}
+
+// free lets go of the cells of which every window ends by then, and tells which.
+func (s *sheet) free(then evalstream.Time, gone func(*cell)) {
+	if s.window.All {
+		return
+	}
+	left := s.order[:0]
+	for _, c := range s.order {
+		if s.window.from(c.pane).End > then {
+			left = append(left, c)
+			continue
+		}
+		delete(s.cells, cellKey{c.group, c.pane})
+		if s.recent[c.group] == c {
+			s.recent[c.group] = nil
+		}
+		gone(c)
+	}
+	clear(s.order[len(left):])
+	s.order = left
+	for i := range s.readers {
+		maps.DeleteFunc(s.readers[i].told, func(k cellKey, _ *told) bool { return s.window.from(k.pane).End <= then })
+	}
 }
 
 func (s *sheet) clean() {

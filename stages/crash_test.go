@@ -149,6 +149,7 @@ type trial struct {
 	horizon, disorder   time.Duration
 	gold                func() *stages.Gold
 	by                  stages.Aggregation
+	aggregateOnly       bool // the records are scores
 }
 
 // survive runs the pipeline until it ends, as often as the store crashes.
@@ -156,6 +157,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 	t.Helper()
 	rejects := new(rejectLines)
 	out := new(results) // reviews are an output of score: those of all runs count
+	var before []evalstream.Result
 	for {
 		a := s.by
 		var score func() (evalstream.Stage, error)
@@ -174,6 +176,9 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 			t.Fatal(err)
 		}
 		steps := []evalstream.Step{{Name: "score", New: score}, {Name: "aggregate", New: aggregate}}
+		if s.aggregateOnly {
+			steps = steps[1:]
+		}
 		if a.Partials {
 			merge, err := stages.NewMerge(a)
 			if err != nil {
@@ -185,7 +190,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		if err != nil {
 			t.Fatal(err)
 		}
-		out.all = nil
+		out.all = before // what was final before a crash does not come again
 		job := evalstream.Job{
 			Pipeline: p, Source: newScatter(rng, recs, s.partitions, 0), Sink: out, Workers: s.workers, Partitions: int32(s.partitions),
 			MaxOutOfOrder: s.disorder, StateMemory: s.memory, CommitBytes: 1 + rng.Int64N(20_000),
@@ -199,6 +204,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		sum, err := job.Run(t.Context())
 		if errors.Is(err, errCrash) {
 			crashes++
+			before = slices.DeleteFunc(out.all, func(r evalstream.Result) bool { return !r.Final })
 			continue
 		}
 		if err != nil {

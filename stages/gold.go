@@ -18,6 +18,7 @@ type Gold struct {
 	first     string // the one source seen, if source is not given
 	anySource bool
 	labels    bool // gold labels of few-shot units, not judgments
+	conflict  Conflict
 	arena     arena
 	units     table
 	rows      []goldRow // by unit
@@ -41,6 +42,11 @@ type goldRow struct {
 // withdrawn is the grade of a judgment that was taken back.
 const withdrawn = math.MinInt32
 
+// regraded says that two grades mean different things: all below 0 mean the same.
+func regraded(was, is int32) bool { return max(was, -1) != max(is, -1) }
+
+func (r *goldRow) withdrawn() bool { return r.grade == withdrawn }
+
 // goldSlot names a judgment: the unit's first, or one of more.
 type goldSlot struct {
 	first bool
@@ -54,6 +60,10 @@ func NewGold(source string) *Gold {
 	g.units.arena = &g.arena
 	return g
 }
+
+// OnConflict says what a second, different judgment of a passage, or label of a unit,
+// does; without it, it replaces. It is called before the first Process.
+func (g *Gold) OnConflict(c Conflict) { g.conflict = c }
 
 // Process takes gold records in order; others, and a second source, are rejects.
 func (g *Gold) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
@@ -84,7 +94,9 @@ func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 		if b.Withdrawn {
 			grade = withdrawn
 		}
-		g.put(b.QueryID, b.PassageID, grade, b.Revision)
+		if !g.put(b.QueryID, b.PassageID, grade, b.Revision) {
+			return conflict(b)
+		}
 		return nil
 	case *evalstream.Prediction:
 		if !b.HasGold {
@@ -94,7 +106,9 @@ func (g *Gold) take(b evalstream.Body) *evalstream.Fault {
 			return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/query", Reason: "gold of its own needs episode or query, got neither"}
 		}
 		g.labels = true
-		g.put(string(b.AppendUnit(nil)), b.Gold, 0, b.Revision)
+		if !g.put(string(b.AppendUnit(nil)), b.Gold, 0, b.Revision) {
+			return conflict(b)
+		}
 		return nil
 	}
 	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "want gold (qrel, or prediction with gold), got " + b.Kind()}
@@ -116,13 +130,13 @@ func (g *Gold) checkSource(source string) *evalstream.Fault {
 }
 
 // put sets a judgment of a unit. The one with the greatest (revision, position) holds
-// the slot.
-func (g *Gold) put(unit, passage string, grade int32, revision int64) {
+// the slot. It reports false for one that is refused.
+func (g *Gold) put(unit, passage string, grade int32, revision int64) bool {
 	u, isNew := g.units.put(unit)
 	if isNew {
 		g.rows = append(g.rows, goldRow{passage: g.arena.keep(passage), grade: grade, next: -1})
 		g.revise(goldSlot{true, u}, revision)
-		return
+		return true
 	}
 	slot := goldSlot{true, u}
 	row := &g.rows[u]
@@ -131,20 +145,24 @@ func (g *Gold) put(unit, passage string, grade int32, revision int64) {
 			row.next = int32(len(g.more))
 			g.more = append(g.more, goldRow{passage: g.arena.keep(passage), grade: grade, next: -1})
 			g.revise(goldSlot{false, int32(len(g.more) - 1)}, revision)
-			return
+			return true
 		}
 		slot = goldSlot{false, row.next}
 		row = &g.more[row.next]
 	}
+	if g.conflict == Refuse && (row.withdrawn() != (grade == withdrawn) || regraded(row.grade, grade) || g.arena.string(row.passage) != passage) {
+		return false
+	}
 	g.replaced++
 	if revision < g.revisions[slot] {
-		return
+		return true
 	}
 	if g.labels {
 		row.passage = g.arena.keep(passage)
 	}
 	row.grade = grade
 	g.revise(slot, revision)
+	return true
 }
 
 func (g *Gold) revise(slot goldSlot, revision int64) {

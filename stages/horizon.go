@@ -15,10 +15,16 @@ type horizon struct {
 	slack  evalstream.Time // how far the watermark stays behind the newest time
 	newest evalstream.Time
 	swept  evalstream.Time // watermark of the last sweep
+	// marked says that time comes from the marks of the step before, whose partitions run
+	// ahead of each other, and not from the records.
+	marked bool
 }
 
-func newHorizon(span, slack time.Duration) horizon {
-	return horizon{span: evalstream.Time(span), slack: evalstream.Time(slack), newest: evalstream.NoTime, swept: evalstream.NoTime}
+func newHorizon(span, slack time.Duration, marked bool) horizon {
+	if marked {
+		slack = 0 // the marks have it
+	}
+	return horizon{span: evalstream.Time(span), slack: evalstream.Time(slack), newest: evalstream.NoTime, swept: evalstream.NoTime, marked: marked}
 }
 
 // watermark is the time that the records have come to; NoTime before the first.
@@ -40,6 +46,21 @@ func before(t, span evalstream.Time) evalstream.Time {
 // see takes in a record's time and says whether units older than limit are to be
 // forgotten now: an eighth of the horizon after the last time.
 func (h *horizon) see(t evalstream.Time) (limit evalstream.Time, due bool) {
+	if h.marked {
+		return 0, false
+	}
+	return h.reach(t)
+}
+
+// move is see for a watermark, which counts only if it comes from marks.
+func (h *horizon) move(watermark evalstream.Time) (limit evalstream.Time, due bool) {
+	if !h.marked {
+		return 0, false
+	}
+	return h.reach(watermark)
+}
+
+func (h *horizon) reach(t evalstream.Time) (limit evalstream.Time, due bool) {
 	if t <= h.newest {
 		return 0, false
 	}
@@ -78,9 +99,17 @@ func (h *horizon) past() evalstream.Time {
 	return before(before(h.swept, h.span), h.grace())
 }
 
+// limit is the time before which everything has ended; NoTime: nothing has.
+func (h *horizon) limit() evalstream.Time {
+	if h.span <= 0 || h.newest == evalstream.NoTime {
+		return evalstream.NoTime
+	}
+	return before(h.watermark(), h.span)
+}
+
 // late is the fault of a record that is older than what is remembered, nil if it is not.
 func (h *horizon) late(t evalstream.Time) *evalstream.Fault {
-	if h.span <= 0 || t == evalstream.NoTime || h.newest == evalstream.NoTime || t >= before(h.watermark(), h.span) {
+	if t == evalstream.NoTime || t >= h.limit() {
 		return nil
 	}
 	return &evalstream.Fault{

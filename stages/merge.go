@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"evalstream"
@@ -17,23 +18,31 @@ func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		m := &merge{book: newBook(a), last: map[string]*cell{}, judgedBy: map[string]int64{}, heard: map[int32]bool{}}
+		m := &merge{book: newBook(a), last: map[string]*spoken{}, judgedBy: map[string]int64{}, settledBy: map[string]evalstream.Time{}, heard: map[int32]bool{}}
 		return m, m.expect(a.Expect)
 	}, nil
 }
 
 type merge struct {
 	*book
-	last     map[string]*cell // by key of the partial
-	judgedBy map[string]int64 // by step and partition
-	heard    map[int32]bool
-	expected int32
-	received int64
-	replaced int64
-	rejected int64
-	others   int64 // records that are no partials
-	reviews  int64 // passed over
-	key      []byte
+	last      map[string]*spoken         // by key of the partial
+	judgedBy  map[string]int64           // by step and partition
+	settledBy map[string]evalstream.Time // by step and partition
+	freedLast int64                      // partials of windows that were let go
+	heard     map[int32]bool
+	expected  int32
+	received  int64
+	replaced  int64
+	rejected  int64
+	others    int64 // records that are no partials
+	reviews   int64 // passed over
+	key       []byte
+}
+
+// spoken is the last partial of a key: of one cell of a sheet, or of none.
+type spoken struct {
+	sheet *sheet
+	cell  *cell
 }
 
 // Load is for the contract: merge has no changelog, it reads its input from the start.
@@ -89,7 +98,10 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		if old != nil {
 			m.replaced++
 		}
-		m.last[string(m.key)] = new(cell)
+		m.last[string(m.key)] = new(spoken)
+		if s, ok := m.settledBy[source]; !ok || p.Settled > s {
+			m.settledBy[source] = p.Settled
+		}
 		return nil
 	}
 	family := familyOf(p.Family)
@@ -111,6 +123,10 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 	if f != nil {
 		return f
 	}
+	if !s.window.All && s.window.from(p.Pane).End <= m.freed {
+		m.replaced++ // a repeat: its partition has said that nothing can change
+		return nil
+	}
 	c, err := m.unpack(&p.Cell)
 	if err != nil {
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/accumulator", Reason: err.Error()}
@@ -122,11 +138,12 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 	total := s.cell(s.groups.id(group, nil), p.Pane)
 	if old != nil {
 		m.replaced++
-		total.merge(old, -1)
+		total.merge(old.cell, -1)
 	}
 	total.merge(c, 1)
 	m.scored = m.scored || c.n > 0
-	m.last[string(m.key)] = c
+	c.group, c.pane = total.group, total.pane
+	m.last[string(m.key)] = &spoken{s, c}
 	return nil
 }
 
@@ -151,10 +168,6 @@ func (m *merge) sheet(p *evalstream.Partial) (*sheet, *evalstream.Fault) {
 // Advance publishes at the end of the input; until then event time closes windows.
 func (m *merge) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	m.watermark = watermark
-	if h := newHorizon(m.options.Horizon, 0); h.span > 0 {
-		h.swept = before(watermark, h.span/8) // aggregate may have swept as long ago
-		m.settled = h.past()
-	}
 	if watermark != evalstream.EndOfTime || m.ended {
 		return nil
 	}
@@ -173,13 +186,40 @@ func (m *merge) Tick(_ context.Context, out *evalstream.Out) error {
 	if len(m.heard) < int(m.expected) {
 		return nil
 	}
-	return m.publish(out, false)
+	m.settled = m.settledByAll()
+	if err := m.publish(out, false); err != nil || !m.scored {
+		return err
+	}
+	freed := m.freed
+	m.free(func(int, *cell) {})
+	if m.freed > freed {
+		maps.DeleteFunc(m.last, func(_ string, l *spoken) bool {
+			old := l.sheet != nil && !l.sheet.window.All && l.sheet.window.from(l.cell.pane).End <= m.freed
+			if old {
+				m.freedLast++
+			}
+			return old
+		})
+	}
+	return nil
+}
+
+// settledByAll is the time by which windows end that no partition will speak of again.
+func (m *merge) settledByAll() evalstream.Time {
+	all := evalstream.EndOfTime
+	for _, t := range m.settledBy {
+		all = min(all, t)
+	}
+	if len(m.settledBy) == 0 || all == evalstream.EndOfTime {
+		return evalstream.NoTime
+	}
+	return all
 }
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {
 	return kinds([]evalstream.Tally{
-		{Received: m.received, Held: int64(len(m.last)), Replaced: m.replaced, Rejected: m.rejected},
+		{Received: m.received, Held: int64(len(m.last)) + m.freedLast, Replaced: m.replaced, Rejected: m.rejected},
 		{Received: m.reviews, Passed: m.reviews},
 		{Received: m.others, Rejected: m.others},
 	}, "partial", "review", otherKinds)

@@ -37,7 +37,7 @@ type shelved struct {
 	dirty bool
 	there bool // on the shelf
 	sum   uint64
-	seen  evalstream.Time // that it is found by
+	due   evalstream.Time // that it is found by
 	size  int64
 }
 
@@ -48,7 +48,7 @@ const (
 	openByTime = 't'
 	openUnits  = 'u'
 
-	openVersion = 2
+	openVersion = 3
 	// unitOverhead is about what a unit costs beside its encoded bytes.
 	unitOverhead = 250
 )
@@ -124,9 +124,7 @@ func (k *openKept) find(o *openScore, name []byte) *openUnit {
 		return u
 	}
 	if u = k.old[string(name)]; u != nil {
-		delete(k.old, u.shelved.name)
-		o.units[u.shelved.name] = u
-		k.bytes += u.shelved.size
+		k.hold(o, u)
 		return u
 	}
 	if !k.evicted || k.gone[string(name)] != nil || k.failed != nil {
@@ -137,8 +135,7 @@ func (k *openKept) find(o *openScore, name []byte) *openUnit {
 		k.failed = err
 	}
 	if u != nil {
-		o.units[u.shelved.name] = u
-		k.bytes += u.shelved.size
+		k.hold(o, u)
 	}
 	return u
 }
@@ -205,15 +202,17 @@ func (o *openScore) index(out *evalstream.Out, s *shelved, u *openUnit) {
 	if o.options.Horizon <= 0 {
 		return
 	}
-	if s.there && s.seen != evalstream.NoTime && (u == nil || u.seen != s.seen) {
-		out.Put(byTime(s.seen, s.name), nil)
-	}
-	if u != nil && u.seen != evalstream.NoTime && (!s.there || u.seen != s.seen) {
-		out.Put(byTime(u.seen, s.name), []byte{})
-	}
+	due := evalstream.EndOfTime
 	if u != nil {
-		s.seen = u.seen
+		due = u.due()
 	}
+	if s.there && s.due != evalstream.EndOfTime && due != s.due {
+		out.Put(byTime(s.due, s.name), nil)
+	}
+	if due != evalstream.EndOfTime && (!s.there || due != s.due) {
+		out.Put(byTime(due, s.name), []byte{})
+	}
+	s.due = due
 }
 
 func byTime(t evalstream.Time, name string) []byte {
@@ -228,11 +227,11 @@ func (o *openScore) Saved() error {
 	return nil
 }
 
-// expired lists the units that were seen last before limit, by name.
-func (k *openKept) expired(o *openScore, limit evalstream.Time) ([]*openUnit, error) {
+// aging lists the units of which something ends before limit, by name.
+func (k *openKept) aging(o *openScore, limit evalstream.Time) ([]*openUnit, error) {
 	var us []*openUnit
 	for _, u := range k.dirty {
-		if u.shelved.dirty && u.seen != evalstream.NoTime && u.seen < limit {
+		if u.shelved.dirty && u.due() < limit {
 			us = append(us, u)
 		}
 	}
@@ -274,6 +273,15 @@ func (k *openKept) drop(o *openScore, u *openUnit) {
 	s.dirty = false
 	if s.there {
 		k.gone[s.name] = u
+	}
+}
+
+// hold puts a unit among those that were just used.
+func (k *openKept) hold(o *openScore, u *openUnit) {
+	delete(k.old, u.shelved.name)
+	if o.units[u.shelved.name] == nil {
+		o.units[u.shelved.name] = u
+		k.bytes += u.shelved.size
 	}
 }
 
@@ -359,7 +367,7 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 		for i := range u.runs {
 			if u.runs[i].status == evalstream.Pending {
 				r := u.runs[i]
-				r.status = evalstream.Unjudged
+				r.status = o.last(&r)
 				out.Emit(o.score(&evalstream.Record{}, u.shelved.name, &r))
 			}
 		}
@@ -375,41 +383,42 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 func (o *openScore) keptUnit(id []byte) *openUnit {
 	u := o.kept.find(o, id)
 	if u == nil {
-		u = &openUnit{seen: evalstream.NoTime, shelved: &shelved{name: string(id), seen: evalstream.NoTime}}
+		u = &openUnit{seen: evalstream.NoTime, shelved: &shelved{name: string(id), due: evalstream.EndOfTime}}
 		o.units[u.shelved.name] = u
 	}
 	o.kept.touch(u)
 	return u
 }
 
-// forgetKept ends the units that were seen last before limit.
-func (o *openScore) forgetKept(limit evalstream.Time, out *evalstream.Out) {
-	us, err := o.kept.expired(o, limit)
+// sweepKept is sweep with a store.
+func (o *openScore) sweepKept(limit evalstream.Time, out *evalstream.Out) {
+	k := o.kept
+	us, err := k.aging(o, limit)
 	if err != nil {
-		o.kept.failed = err
+		k.failed = err
 		return
 	}
 	for _, u := range us {
-		o.forget(u.shelved.name, u, out)
-		o.kept.drop(o, u)
+		if o.age(u.shelved.name, u, limit, out) {
+			k.drop(o, u)
+		} else {
+			k.hold(o, u)
+			k.touch(u)
+		}
 	}
 }
 
 // heldKept adds what is held to the tallies. What the shelf cannot give is missing in
 // them, which shows: they do not add up then.
-func (o *openScore) heldKept(ts [inputs]evalstream.Tally) [inputs]evalstream.Tally {
+func (o *openScore) heldKept(ts *openTallies) {
+	status := (*openRun).now
+	if o.kept.ended {
+		status = o.last
+	}
 	_ = o.kept.each(o, o.kept.inMemory(o), "", func(u *openUnit) bool {
-		ts = addHeld(ts, u, evalstream.Waiting)
+		ts.unit(u, status)
 		return true
 	})
-	if o.kept.ended {
-		for i := range ts {
-			of := &ts[i].Of
-			of[evalstream.Unjudged] += of[evalstream.Pending]
-			of[evalstream.Pending] = 0
-		}
-	}
-	return ts
 }
 
 func (o *openScore) header() []byte {
@@ -441,91 +450,4 @@ func (o *openScore) readHeader(val []byte) error {
 	o.judges.kept.saved.read(e)
 	o.kept.loaded = true
 	return e.end()
-}
-
-// encode appends the unit in the form in which it is kept.
-func (u *openUnit) encode(b []byte) []byte {
-	b = append(b, openVersion)
-	b = appendFlag(appendFlag(b, u.label), u.waiting)
-	b = binary.AppendVarint(b, int64(u.seen))
-	b = binary.AppendUvarint(b, uint64(len(u.gold)))
-	for i := range u.gold {
-		g := &u.gold[i]
-		b = binary.AppendVarint(appendText(b, g.passage), int64(g.grade))
-		b = binary.AppendVarint(appendFlag(b, g.withdrawn), g.revision)
-	}
-	b = binary.AppendUvarint(b, uint64(len(u.runs)))
-	for i := range u.runs {
-		b = u.runs[i].encode(b)
-	}
-	b = binary.AppendUvarint(b, uint64(len(u.ratings)))
-	for i := range u.ratings {
-		r := &u.ratings[i]
-		b = appendText(appendText(b, r.Coder), r.Value)
-		b = binary.AppendVarint(appendFlag(b, r.Retracted), r.Revision)
-		b = appendSlices(binary.AppendVarint(b, int64(r.time)), r.Slices)
-	}
-	return b
-}
-
-func (r *openRun) encode(b []byte) []byte {
-	b = appendText(b, r.run)
-	b = appendFlag(appendFlag(appendFlag(b, r.fewshot), r.hasGold), r.said)
-	b = append(b, byte(r.status))
-	b = binary.AppendVarint(binary.AppendVarint(b, r.revision), int64(r.time))
-	b = appendSlices(b, r.slices)
-	if r.fewshot {
-		return appendText(appendText(appendText(b, r.label), r.gold), r.saidGold)
-	}
-	b = appendText(b, string(r.top))
-	b = binary.AppendUvarint(b, uint64(len(r.values)))
-	for _, v := range r.values {
-		b = binary.AppendVarint(b, int64(v))
-	}
-	return b
-}
-
-// decodeUnit is the inverse of encode.
-func decodeUnit(name string, key, val []byte) (*openUnit, error) {
-	e := &entry{data: val}
-	e.version(openVersion)
-	u := &openUnit{label: e.flag(), waiting: e.flag(), seen: evalstream.Time(e.varint())}
-	for range e.count() {
-		u.gold = append(u.gold, openGold{
-			judgment: judgment{passage: e.text(), grade: int32(e.varint())}, withdrawn: e.flag(), revision: e.varint(),
-		})
-	}
-	for range e.count() {
-		u.runs = append(u.runs, e.run())
-	}
-	for range e.count() {
-		r := openRating{Rating: evalstream.Rating{Coder: e.text(), Value: e.text(), Retracted: e.flag(), Revision: e.varint()}}
-		r.time, r.Slices = evalstream.Time(e.varint()), e.slices()
-		u.ratings = append(u.ratings, r)
-	}
-	if err := e.end(); err != nil {
-		return nil, fmt.Errorf("unit %q: %w", name, err)
-	}
-	u.shelved = &shelved{name: name, there: true, sum: sumOf(key, val), seen: u.seen, size: int64(len(val)) + unitOverhead}
-	return u, nil
-}
-
-func (e *entry) run() openRun {
-	r := openRun{run: e.text(), fewshot: e.flag(), hasGold: e.flag(), said: e.flag()}
-	if b := e.bytes(1); b != nil {
-		r.status = evalstream.Status(b[0])
-	}
-	r.revision, r.time, r.slices = e.varint(), evalstream.Time(e.varint()), e.slices()
-	if r.fewshot {
-		r.label, r.gold, r.saidGold = e.text(), e.text(), e.text()
-		return r
-	}
-	r.top = rankedList(e.text())
-	if _, ok := r.top.hits(nil); !ok && e.err == nil {
-		e.err = errShort
-	}
-	for range e.count() {
-		r.values = append(r.values, evalstream.Nano(e.varint()))
-	}
-	return r
 }

@@ -12,26 +12,6 @@ import (
 	"evalstream/stages/metric"
 )
 
-// Conflict says what a second, different observation of a held slot does.
-type Conflict uint8
-
-// The ways to meet a conflict.
-const (
-	Replace Conflict = iota // the greatest (revision, position) wins
-	Refuse                  // it is a reject
-)
-
-// ParseConflict reads replace or reject.
-func ParseConflict(name string) (Conflict, error) {
-	switch name {
-	case "replace":
-		return Replace, nil
-	case "reject":
-		return Refuse, nil
-	}
-	return 0, fmt.Errorf("on-conflict: want replace or reject, got %q", name)
-}
-
 // OpenScoring is score over gold that comes with the stream, in any order.
 type OpenScoring struct {
 	Scoring
@@ -40,7 +20,9 @@ type OpenScoring struct {
 	Horizon time.Duration
 	// MaxOutOfOrder is how far the watermark stays behind the newest time.
 	MaxOutOfOrder time.Duration
-	Conflict      Conflict
+	// Marked says that event time comes by Advance, and not with the records.
+	Marked   bool
+	Conflict Conflict
 	// Panel is the judges whose verdicts a unit must have: those that lack one, or whose
 	// judges differ, are for review. Empty: whoever was heard is the panel.
 	Panel []string
@@ -62,7 +44,7 @@ func NewScore(s OpenScoring) (func() (evalstream.Stage, error), error) {
 		return &openScore{
 			options: s, ranker: ranker{scoring: &s.Scoring}, names: s.names(),
 			settings: [families]*evalstream.Settings{s.retrieval(), newSettings(fewshotSettings), newSettings(agreementSettings), verdicts},
-			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder),
+			units:    map[string]*openUnit{}, horizon: newHorizon(s.Horizon, s.MaxOutOfOrder, s.Marked),
 			judges: judged{panel: s.Panel, conflict: s.Conflict, settings: verdicts},
 		}, nil
 	}, nil
@@ -79,18 +61,6 @@ const (
 	families
 )
 
-// The input kinds that are accounted for, in the order of their tallies.
-const (
-	ofRuns = iota
-	ofPredictions
-	ofQrels
-	ofLabels
-	ofRatings
-	ofVerdicts
-	ofOthers
-	inputs
-)
-
 // openScore is score with one state a unit.
 type openScore struct {
 	options   OpenScoring
@@ -103,7 +73,7 @@ type openScore struct {
 	source    string
 	hasSource bool
 	horizon   horizon
-	tallies   [inputs]evalstream.Tally
+	tallies   openTallies
 	fields    fields
 	standing  []judgment
 	hits      []evalstream.Hit
@@ -111,53 +81,15 @@ type openScore struct {
 	kept      *openKept // nil without a store
 }
 
-// openUnit is all that is known of one unit.
-type openUnit struct {
-	gold    []openGold // retrieval: one a passage; few-shot: the label, in passage
-	label   bool       // gold is a label
-	runs    []openRun
-	ratings []openRating
-	waiting bool // said to be waiting
-	seen    evalstream.Time
-	shelved *shelved // nil without a store
-}
-
-// openGold is one judgment of a unit, or its label.
-type openGold struct {
-	judgment
-	withdrawn bool
-	revision  int64
-}
-
-// openRun is the prediction of one run for one unit.
-type openRun struct {
-	run      string
-	top      rankedList // retrieval
-	label    string     // few-shot
-	gold     string     // few-shot: its own gold
-	hasGold  bool
-	fewshot  bool
-	revision int64
-	time     evalstream.Time
-	slices   []evalstream.Slice
-	status   evalstream.Status
-	said     bool
-	values   []evalstream.Nano // as last said
-	saidGold string
-}
-
-type openRating struct {
-	evalstream.Rating
-	time evalstream.Time
-}
-
 // Process puts each record into its slot and says what became of the unit.
 func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
 	o.judges.begin(in)
 	for i := range in {
 		rec := &in[i]
-		if limit, due := o.horizon.see(rec.Time); due {
-			o.sweep(limit, out)
+		if !isGold(rec.Body) {
+			if limit, due := o.horizon.see(rec.Time); due {
+				o.sweep(limit, out)
+			}
 		}
 		var f *evalstream.Fault
 		var kind int
@@ -199,17 +131,35 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 	return nil
 }
 
-// unit is what is known of a unit, made empty if it is new. It is about to change.
-func (o *openScore) unit(id []byte) *openUnit {
-	if o.kept != nil {
-		return o.keptUnit(id)
+// isGold says that a record is gold, which never drives event time.
+func isGold(b evalstream.Body) bool {
+	switch b := b.(type) {
+	case *evalstream.Qrel:
+		return true
+	case *evalstream.Prediction:
+		return !b.HasLabel
 	}
-	u := o.units[string(id)]
+	return false
+}
+
+// unit is what is known of a unit, made empty if it is new. What has ended of it is
+// forgotten first; the rest is about to change.
+func (o *openScore) unit(id []byte, out *evalstream.Out) *openUnit {
+	var u *openUnit
+	if o.kept != nil {
+		u = o.keptUnit(id)
+	} else {
+		u = o.units[string(id)]
+	}
 	if u == nil {
 		u = &openUnit{seen: evalstream.NoTime}
 		name := string(id)
 		o.units[name] = u
 		o.order = append(o.order, name)
+		return u
+	}
+	if limit := o.horizon.limit(); limit != evalstream.NoTime && u.due() < limit && o.age(string(id), u, limit, out) {
+		*u = openUnit{seen: evalstream.NoTime, shelved: u.shelved}
 	}
 	return u
 }
@@ -218,12 +168,13 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	if f := o.horizon.late(rec.Time); f != nil {
 		return f
 	}
-	u := o.unit(append(o.key[:0], b.QueryID...))
+	u := o.unit(append(o.key[:0], b.QueryID...), out)
 	r := u.slot(b.Run)
-	if r != nil && o.options.Conflict == Refuse && r.top != packList(b.Top) {
+	if r != nil && o.options.Conflict == Refuse && (r.top != packList(b.Top) || r.time != rec.Time || !slices.Equal(r.slices, b.Slices)) {
 		return conflict(b)
 	}
 	if r == nil {
+		u.met = true
 		u.runs = append(u.runs, openRun{run: strings.Clone(b.Run)})
 		r = &u.runs[len(u.runs)-1]
 	} else {
@@ -251,12 +202,16 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
-	u := o.unit(o.key)
+	u := o.unit(o.key, out)
 	r := u.slot(b.Run)
-	if r != nil && o.options.Conflict == Refuse && (r.label != b.Label || r.hasGold != b.HasGold || r.gold != b.Gold) {
+	var s evalstream.Score
+	o.fields.reset(1)
+	o.fields.fill(&s, b)
+	if r != nil && o.options.Conflict == Refuse && (r.label != b.Label || r.hasGold != b.HasGold || r.gold != b.Gold || r.time != rec.Time || !slices.Equal(r.slices, s.Slices)) {
 		return conflict(b)
 	}
 	if r == nil {
+		u.met = true
 		u.runs = append(u.runs, openRun{run: strings.Clone(b.Run), fewshot: true})
 		r = &u.runs[len(u.runs)-1]
 	} else {
@@ -265,9 +220,6 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 			return nil
 		}
 	}
-	var s evalstream.Score
-	o.fields.reset(1)
-	o.fields.fill(&s, b)
 	r.label, r.gold, r.hasGold = strings.Clone(b.Label), strings.Clone(b.Gold), b.HasGold
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(s.Slices)
 	u.see(rec.Time)
@@ -308,9 +260,17 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 		}
 		o.hasSource, o.source = true, strings.Clone(b.Source)
 	}
-	u := o.unit(append(o.key[:0], b.QueryID...))
-	if u.judge(b.PassageID, b.Grade, b.Withdrawn, b.Revision) {
+	u := o.unit(append(o.key[:0], b.QueryID...), out)
+	if g := u.judgment(b.PassageID); g == nil {
+		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.PassageID), grade: b.Grade}, withdrawn: b.Withdrawn, revision: b.Revision})
+	} else {
+		if o.options.Conflict == Refuse && (g.withdrawn != b.Withdrawn || !b.Withdrawn && regraded(g.grade, b.Grade)) {
+			return conflict(b)
+		}
 		t.Replaced++
+		if b.Revision >= g.revision {
+			g.grade, g.withdrawn, g.revision = b.Grade, b.Withdrawn, b.Revision
+		}
 	}
 	o.goldTime(u)
 	o.sayAll(rec, b.QueryID, u, out)
@@ -323,11 +283,15 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	}
 	o.key = b.AppendUnit(o.key[:0])
 	unit := string(o.key)
-	u := o.unit(o.key)
+	u := o.unit(o.key, out)
 	u.label = true
 	if len(u.gold) > 0 {
+		g := &u.gold[0]
+		if o.options.Conflict == Refuse && g.passage != b.Gold {
+			return conflict(b)
+		}
 		o.tallies[ofLabels].Replaced++
-		if g := &u.gold[0]; b.Revision >= g.revision {
+		if b.Revision >= g.revision {
 			g.passage, g.revision = strings.Clone(b.Gold), b.Revision
 		}
 	} else {
@@ -338,38 +302,8 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	return nil
 }
 
-func (u *openUnit) judge(passage string, grade int32, withdrawn bool, revision int64) (held bool) {
-	for i := range u.gold {
-		g := &u.gold[i]
-		if g.passage != passage {
-			continue
-		}
-		if revision >= g.revision {
-			g.grade, g.withdrawn, g.revision = grade, withdrawn, revision
-		}
-		return true
-	}
-	u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(passage), grade: grade}, withdrawn: withdrawn, revision: revision})
-	return false
-}
-
-// goldTime dates a unit that has only gold: by the watermark at its arrival.
-func (o *openScore) goldTime(u *openUnit) {
-	if u.seen == evalstream.NoTime {
-		u.seen = o.horizon.watermark()
-	}
-}
-
-func (u *openUnit) see(t evalstream.Time) { u.seen = max(u.seen, t) }
-
-func (u *openUnit) slot(run string) *openRun {
-	for i := range u.runs {
-		if u.runs[i].run == run {
-			return &u.runs[i]
-		}
-	}
-	return nil
-}
+// goldTime dates gold: by the watermark at its arrival.
+func (o *openScore) goldTime(u *openUnit) { u.see(o.horizon.watermark()) }
 
 // judgments is the gold of u that stands.
 func (o *openScore) judgments(u *openUnit) []judgment {
@@ -433,7 +367,7 @@ func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun) evals
 
 // wait says that a judged unit waits for a prediction, or that it no longer does.
 func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
-	waiting := len(u.runs) == 0 && len(o.judgments(u)) > 0
+	waiting := !u.met && len(o.judgments(u)) > 0
 	if waiting == u.waiting {
 		return
 	}
@@ -448,64 +382,17 @@ func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *
 	out.Emit(evalstream.Record{Body: s, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 }
 
-func (o *openScore) rating(rec *evalstream.Record, b *evalstream.Rating, out *evalstream.Out) *evalstream.Fault {
-	if f := o.horizon.late(rec.Time); f != nil {
-		return f
-	}
-	u := o.unit(append(o.key[:0], b.Unit...))
-	i, held := slices.BinarySearchFunc(u.ratings, b.Coder, func(r openRating, coder string) int { return cmp.Compare(r.Coder, coder) })
-	switch {
-	case !held:
-		u.ratings = slices.Insert(u.ratings, i, openRating{})
-	case o.options.Conflict == Refuse && (u.ratings[i].Value != b.Value || u.ratings[i].Retracted != b.Retracted):
-		return conflict(b)
-	default:
-		o.tallies[ofRatings].Replaced++
-		if b.Revision < u.ratings[i].Revision {
-			return nil
-		}
-	}
-	u.ratings[i] = openRating{
-		Rating: evalstream.Rating{
-			Coder: strings.Clone(b.Coder), Value: strings.Clone(b.Value), Retracted: b.Retracted,
-			Revision: b.Revision, Slices: cloneSlices(b.Slices),
-		},
-		time: rec.Time,
-	}
-	u.see(rec.Time)
-	out.Emit(o.ratings(rec, b.Unit, u))
-	return nil
-}
-
-// ratings is the score of a rated unit: the standing values by coder; each slice
-// field from the first coder, in byte order, that carries it; the least time.
-func (o *openScore) ratings(rec *evalstream.Record, unit string, u *openUnit) evalstream.Record {
-	s := &evalstream.Score{Unit: strings.Clone(unit), Status: evalstream.Retracted, Settings: o.settings[agreement]}
-	at := evalstream.NoTime
-	for i := range u.ratings {
-		r := &u.ratings[i]
-		if r.Retracted {
-			continue
-		}
-		s.Status = evalstream.Scored
-		s.Ratings = append(s.Ratings, evalstream.CoderValue{Coder: r.Coder, Value: r.Value})
-		if at == evalstream.NoTime || r.time != evalstream.NoTime && r.time < at {
-			at = r.time
-		}
-		for _, sl := range r.Slices {
-			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
-				s.Slices = append(s.Slices, sl)
-			}
-		}
-	}
-	return evalstream.Record{Body: s, Time: at, Pos: rec.Pos, Seq: rec.Seq}
-}
-
 // Advance says at the end of the input that a prediction which still waits for gold is
 // unjudged.
 func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *evalstream.Out) error {
 	o.judges.begin(nil)
 	if watermark != evalstream.EndOfTime {
+		if limit, due := o.horizon.move(watermark); due {
+			o.sweep(limit, out)
+			if o.kept != nil {
+				return cmp.Or(o.kept.failed, o.judges.kept.failed)
+			}
+		}
 		return nil
 	}
 	if o.kept != nil {
@@ -515,122 +402,87 @@ func (o *openScore) Advance(_ context.Context, watermark evalstream.Time, out *e
 	return o.judges.finish(out)
 }
 
-// sweep forgets the units that are older than limit.
+// sweep forgets what is older than limit.
 func (o *openScore) sweep(limit evalstream.Time, out *evalstream.Out) {
 	o.judges.sweep(limit, out)
 	if o.kept != nil {
-		o.forgetKept(limit, out)
+		o.sweepKept(limit, out)
 		return
 	}
 	kept := o.order[:0]
 	var old []string
 	for _, unit := range o.order {
-		if u := o.units[unit]; u.seen == evalstream.NoTime || u.seen >= limit {
-			kept = append(kept, unit)
-		} else {
+		if o.units[unit].due() < limit {
 			old = append(old, unit)
+		} else {
+			kept = append(kept, unit)
 		}
 	}
 	slices.Sort(old)
 	for _, unit := range old {
-		o.forget(unit, o.units[unit], out)
-		delete(o.units, unit)
+		if o.age(unit, o.units[unit], limit, out) {
+			delete(o.units, unit)
+		} else {
+			kept = append(kept, unit)
+		}
 	}
 	clear(o.order[len(kept):])
 	o.order = kept
 }
 
-// forget ends a unit: what was pending has expired; what was scored stands.
-func (o *openScore) forget(unit string, u *openUnit, out *evalstream.Out) {
+// age ends what is older than limit: each prediction alone, since it is a unit of its
+// own with its own time, then ratings by their least time, then gold that nothing asked
+// for in time. What was pending has expired; what was scored stands. It reports
+// whether nothing is left.
+func (o *openScore) age(name string, u *openUnit, limit evalstream.Time, out *evalstream.Out) bool {
+	left := u.runs[:0]
 	for i := range u.runs {
-		if r := &u.runs[i]; r.status == evalstream.Pending {
-			r.status = evalstream.Expired
-			out.Emit(o.score(&evalstream.Record{}, unit, r))
+		r := &u.runs[i]
+		if !ended(r.time, limit) {
+			left = append(left, *r)
+			continue
 		}
+		if r.status == evalstream.Pending {
+			r.status = evalstream.Expired
+			out.Emit(o.score(&evalstream.Record{}, name, r))
+		}
+		o.tallies.run(r, r.status)
 	}
-	o.hold(u, evalstream.Expired)
+	clear(u.runs[len(left):])
+	u.runs = left
+	if ended(u.rated(), limit) {
+		o.tallies.ratings(u)
+		u.ratings = nil
+	}
+	if len(u.runs) > 0 || u.seen == evalstream.NoTime || u.seen >= limit {
+		return false
+	}
+	o.tallies.ratings(u)
+	o.tallies.gold(u, evalstream.Expired)
+	return true
 }
 
+// end says what became of what still waits.
 func (o *openScore) end(out *evalstream.Out) {
 	slices.Sort(o.order)
 	for _, unit := range o.order {
 		u := o.units[unit]
 		for i := range u.runs {
 			if r := &u.runs[i]; r.status == evalstream.Pending {
-				r.status = evalstream.Unjudged
+				r.status = o.last(r)
 				out.Emit(o.score(&evalstream.Record{}, unit, r))
 			}
 		}
 	}
 }
 
-// hold adds a unit's slots to the tallies; gold that met no prediction counts as
-// alone says.
-func (o *openScore) hold(u *openUnit, alone evalstream.Status) {
-	o.tallies = addHeld(o.tallies, u, alone)
-}
-
-func addHeld(ts [inputs]evalstream.Tally, u *openUnit, alone evalstream.Status) [inputs]evalstream.Tally {
-	add := func(kind int, s evalstream.Status) {
-		ts[kind].Held++
-		ts[kind].Of[s]++
+// last is the status of a prediction at the end of the input.
+func (o *openScore) last(r *openRun) evalstream.Status {
+	switch {
+	case r.status != evalstream.Pending:
+		return r.status
+	case ended(r.time, o.horizon.limit()):
+		return evalstream.Expired
 	}
-	for i := range u.runs {
-		if u.runs[i].fewshot {
-			add(ofPredictions, u.runs[i].status)
-		} else {
-			add(ofRuns, u.runs[i].status)
-		}
-	}
-	for i := range u.gold {
-		kind, s := ofQrels, alone
-		if u.label {
-			kind = ofLabels
-		}
-		switch {
-		case u.gold[i].withdrawn:
-			s = evalstream.Retracted
-		case len(u.runs) > 0:
-			s = evalstream.Scored // matched
-		}
-		add(kind, s)
-	}
-	for i := range u.ratings {
-		if u.ratings[i].Retracted {
-			add(ofRatings, evalstream.Retracted)
-		} else {
-			add(ofRatings, evalstream.Scored)
-		}
-	}
-	return ts
-}
-
-// Tallies reads what is held off the state.
-func (o *openScore) Tallies() []evalstream.Tally {
-	ts := o.tallies
-	if o.kept != nil {
-		ts = o.heldKept(ts)
-	} else {
-		for _, u := range o.units {
-			ts = addHeld(ts, u, evalstream.Waiting)
-		}
-	}
-	v, j := &ts[ofVerdicts], o.judges.tallied()
-	v.Held, v.Replaced, v.Of = j.Held, j.Replaced, j.Of
-	return kinds(ts[:], "run", "prediction", "qrel", "gold", "rating", "verdict", otherKinds)
-}
-
-func conflict(b evalstream.Body) *evalstream.Fault {
-	return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "slot " + string(b.AppendKey(nil)) + " holds a different " + b.Kind() + "; --on-conflict replace takes the newer one"}
-}
-
-func cloneSlices(s []evalstream.Slice) []evalstream.Slice {
-	if len(s) == 0 {
-		return nil
-	}
-	out := make([]evalstream.Slice, len(s))
-	for i := range s {
-		out[i] = evalstream.Slice{Name: strings.Clone(s[i].Name), Value: strings.Clone(s[i].Value)}
-	}
-	return out
+	return evalstream.Unjudged
 }

@@ -56,6 +56,18 @@ func (b *book) publish(out *evalstream.Out, final bool) error {
 	return nil
 }
 
+// free lets go of the windows that publish has said to be final. gone is told of their
+// cells, by sheet.
+func (b *book) free(gone func(sheet int, c *cell)) {
+	if b.settled <= b.freed {
+		return
+	}
+	b.freed = b.settled
+	for i := range b.sheets {
+		b.sheets[i].free(b.freed, func(c *cell) { gone(i, c) })
+	}
+}
+
 // emitResults emits results by metric, group and window.
 func emitResults(out *evalstream.Out, results []*evalstream.Result) {
 	type keyed struct {
@@ -106,7 +118,7 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 	seen := make(map[cellKey]bool, len(cells))
 	add := func(group uint32, pane int64) {
 		key := cellKey{group, pane}
-		if seen[key] {
+		if seen[key] || !s.window.All && s.window.from(pane).End <= b.freed {
 			return
 		}
 		seen[key] = true
@@ -124,17 +136,22 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 			add(c.group, c.pane-k)
 		}
 	}
-	if !s.window.All && b.watermark != evalstream.NoTime {
+	if !s.window.All && max(b.watermark, b.settled) != evalstream.NoTime {
 		for _, c := range s.order {
 			for k := range s.window.panes() {
-				t := r.told[cellKey{c.group, c.pane - k}]
-				if end := s.window.from(c.pane - k).End; end <= b.watermark && (t == nil || !t.closed) {
+				if b.turns(s.window.from(c.pane-k).End, r.told[cellKey{c.group, c.pane - k}]) {
 					add(c.group, c.pane-k)
 				}
 			}
 		}
 	}
 	return b.fold(s, r, due, withdrawn)
+}
+
+// turns says that a window which ends by then has closed or become final since it was
+// told, if it was.
+func (b *book) turns(end evalstream.Time, t *told) bool {
+	return end <= b.watermark && (t == nil || !t.closed) || end <= b.settled && (t == nil || !t.final)
 }
 
 // viewOf adds up the cells of one window. Most windows are one cell.
@@ -270,11 +287,11 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 	if t.closed && v.touched {
 		t.revision++
 	}
-	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
-	t.closed = t.closed || closed
 	if !final && !s.window.All {
 		final = v.window.End <= b.settled
 	}
+	closed := final || !s.window.All && v.window.End <= b.watermark && b.watermark != evalstream.NoTime
+	t.closed, t.final = t.closed || closed, t.final || final
 	for _, out := range rs {
 		out.Closed, out.Final, out.Revision = closed, final, t.revision
 	}
@@ -576,7 +593,7 @@ func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final
 			return dst, err
 		}
 		before := v.reader.told[cellKey{v.group, v.pane}]
-		wasClosed := before != nil && before.closed
+		wasClosed, wasFinal := before != nil && before.closed, before != nil && before.final
 		b.finish(rs, v, final)
 		for _, r := range rs {
 			key := string(appendResultKey(nil, r))
@@ -594,7 +611,7 @@ func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final
 			if r.Undefined == "" {
 				m.values = append(m.values, r.Value)
 			}
-			m.due = m.due || final || v.touched || r.Closed && !wasClosed
+			m.due = m.due || final || v.touched || r.Closed && !wasClosed || r.Final && !wasFinal
 		}
 	}
 	for _, r := range b.withdraw(nil, withdrawn) {

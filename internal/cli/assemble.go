@@ -47,7 +47,7 @@ func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evals
 		case *stages.RankOptions:
 			step.New, step.Doc, err = s.rankStep(ctx, o, load)
 		case *stages.ScoreOptions:
-			step.New, step.Doc, err = s.scoreStep(ctx, o, load)
+			step.New, step.Doc, err = s.scoreStep(ctx, whole, i, o, load)
 			if topic, ok := topicOf(o.Gold); ok {
 				step.Side = []string{topic}
 			}
@@ -96,6 +96,11 @@ func segmentEnd(list []stage, i int) int {
 		}
 	}
 	return len(list)
+}
+
+// behindCut reports whether the stage at i reads what another process may have written.
+func behindCut(list []stage, i int) bool {
+	return slices.ContainsFunc(list[:i], func(s stage) bool { return s.via != "" })
 }
 
 // fused is a list that runs in one process: without cuts, and with gold that came from a
@@ -166,7 +171,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 // inlineGold says that each prediction carries its own gold.
 const inlineGold = "inline"
 
-func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
+func (s *session) scoreStep(ctx context.Context, list []stage, i int, o *stages.ScoreOptions, load bool) (func() (evalstream.Stage, error), string, error) {
 	scoring, err := o.Scoring()
 	if err != nil {
 		return nil, "", wrapUsage("%w", err)
@@ -181,7 +186,7 @@ func (s *session) scoreStep(ctx context.Context, o *stages.ScoreOptions, load bo
 	}
 	switch gold {
 	case "":
-		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
+		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Marked: behindCut(list, i), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
 		return f, "against gold of the stream; remembers each unit", wrapUsage("%w", err)
 	case inlineGold:
@@ -209,6 +214,7 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
+	agg.Marked = behindCut(list, i)
 	next := neighbour(list, i, 1)
 	agg.Partials = agg.Partials || next != nil && next.verb == "merge"
 	if agg.Expect, err = expected(list[:i]); err != nil {

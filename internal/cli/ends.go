@@ -31,7 +31,7 @@ func errFromList(edge string) error {
 type ends struct {
 	from        []string // read together, partition by partition
 	to, rejects string   // "" if that is no topic
-	limited     bool // --max-rejects was given
+	limited     bool     // --max-rejects was given
 
 	client   *kafka.Client
 	producer *kafka.Producer

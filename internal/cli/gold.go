@@ -20,6 +20,11 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 		return nil, err
 	}
 	gold := stages.NewGold(source)
+	conflict, err := s.common.conflict()
+	if err != nil {
+		return nil, err
+	}
+	gold.OnConflict(conflict)
 	unit, err := s.common.unit()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"evalstream"
@@ -275,7 +276,7 @@ func (l *Changelog) commit(changes []evalstream.StepChanges, cp *evalstream.Chec
 		return err
 	}
 	own := evalstream.StepChanges{Changes: []evalstream.Change{{Key: []byte(noteKey), Val: data}}}
-	return l.opt.Cache.Commit(l.opt.Partition, append(changes[:len(changes):len(changes)], own), cp)
+	return l.opt.Cache.Commit(l.opt.Partition, append(slices.Clip(changes), own), cp)
 }
 
 func (l *Changelog) tp() TopicPartition { return TopicPartition{l.opt.Topic, l.opt.Partition} }

@@ -210,7 +210,12 @@ func (c *Client) partitions(ctx context.Context, topic string) (int32, error) {
 	if n > 0 {
 		return n, nil
 	}
-	return n, c.retry(ctx, topic, func(ctx context.Context) error {
+	return c.recount(ctx, topic)
+}
+
+// recount asks for the number of partitions again, and waits for a broker that is away.
+func (c *Client) recount(ctx context.Context, topic string) (n int32, err error) {
+	err = c.retry(ctx, topic, func(ctx context.Context) error {
 		err := c.refresh(ctx, topic)
 		c.mu.Lock()
 		n = c.counts[topic]
@@ -220,6 +225,7 @@ func (c *Client) partitions(ctx context.Context, topic string) (int32, error) {
 		}
 		return err
 	})
+	return n, err
 }
 
 // coordinated sends a request to the coordinator of a group or transactional id.

@@ -71,7 +71,7 @@ func retriable(err error) bool {
 
 // brokenLink reports whether err is about the connection, not about the request.
 func brokenLink(err error) bool {
-	if refused(err) != "" {
+	if refused(err) != "" || isType[kgo.Error](err) { // kafka-go's codes look like a net.Error
 		return false
 	}
 	_, isNet := errors.AsType[net.Error](err)

@@ -61,8 +61,7 @@ type Segment struct {
 	Commit time.Duration
 	Hooks  SegmentHooks
 
-	partitions int32
-	counts     map[string]int32 // of the topics that are written
+	counts     map[string]int32 // partitions, a topic
 	tombstones atomic.Int64
 	draining   atomic.Bool
 	mu         sync.Mutex
@@ -149,34 +148,47 @@ func (s *Segment) Run(ctx context.Context) error {
 
 // look counts partitions, of topics that must be there.
 func (s *Segment) look(ctx context.Context) error {
-	s.live, s.ended, s.origins, s.counts = map[int32]*segmentSource{}, map[int32]int{}, map[TopicPartition]*evalstream.Origin{}, map[string]int32{}
-	for _, topic := range s.From {
-		n, err := s.Client.Partitions(ctx, topic)
-		if err != nil {
-			return err
-		}
-		if s.partitions != 0 && n != s.partitions {
-			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], s.partitions, topic, n)
-		}
-		s.partitions = n
-	}
-	for _, topic := range []string{s.To, s.Rejects, s.Changelog()} {
+	s.live, s.ended, s.origins = map[int32]*segmentSource{}, map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
+	return s.recount(ctx, s.Client.Partitions)
+}
+
+// recount counts partitions again: some may have been added since the last owner. Where
+// units are remembered, their keys have moved then, and their state has not.
+func (s *Segment) recount(ctx context.Context, ask func(context.Context, string) (int32, error)) error {
+	counts := map[string]int32{}
+	for _, topic := range append(slices.Clone(s.From), s.To, s.Rejects, s.Changelog()) {
 		if topic == "" {
 			continue
 		}
-		n, err := s.Client.Partitions(ctx, topic)
+		n, err := ask(ctx, topic)
 		if err != nil {
 			return err
 		}
-		s.counts[topic] = n
+		counts[topic] = n
 	}
-	if n, log := s.partitions, s.Changelog(); log != "" && s.counts[log] != n {
+	n := counts[s.From[0]]
+	for _, topic := range s.From {
+		if counts[topic] != n {
+			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], n, topic, counts[topic])
+		}
+	}
+	if log := s.Changelog(); log != "" && counts[log] != n {
 		return &evalstream.ExitError{
-			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], s.counts[log]),
+			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], counts[log]),
 			Hint: "stop all members; evalstream topics reset PIPELINE.yaml drops the state, and it is built again from the start of the topics",
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts = counts
 	return nil
+}
+
+// count is how many partitions a topic has.
+func (s *Segment) count(topic string) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts[topic]
 }
 
 // Drain ends Run when everything that has been read has taken effect.
@@ -237,6 +249,9 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
 		case <-ctx.Done():
 		}
 	}()
+	if err := s.recount(ctx, s.Client.recount); err != nil {
+		return err
+	}
 	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
@@ -298,7 +313,7 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 		}
 	}
 	job := s.Job
-	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.partitions, []int32{o.Partition}, s.Marked()
+	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()
 	job.Store = store
 	job.CommitEvery = 10 * time.Millisecond
 	if s.Cut {

@@ -41,7 +41,7 @@ func (s *segmentStore) open(ctx context.Context) error {
 		return err
 	}
 	s.log, err = s.seg.Client.OpenChangelog(ctx, ChangelogOptions{
-		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.partitions, Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: clear,
+		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: clear,
 	})
 	if err != nil {
 		return errors.Join(err, s.close())
@@ -189,7 +189,7 @@ func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) err
 	if o.topic == "" {
 		return nil
 	}
-	n := o.seg.counts[o.topic]
+	n := o.seg.count(o.topic)
 	for i := range recs {
 		m, route, all, ok := o.seg.Encode(&recs[i])
 		if !ok {

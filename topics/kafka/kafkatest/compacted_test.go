@@ -20,7 +20,8 @@ func TestCompactedChangelog(t *testing.T) {
 	opt := kafka.ChangelogOptions{Topic: changelogTopic(t, c, 1, map[string]string{
 		"segment.ms": "100", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "600000", "max.compaction.lag.ms": "200",
 	}), Partitions: 1}
-	sink := kafka.NewSink(t.Context(), transactor(t, c, name("tx")), kafka.SinkOptions{})
+	id := name("tx")
+	sink := kafka.NewSink(t.Context(), transactor(t, c, id), kafka.SinkOptions{})
 	closing(t, sink)
 	cache, behind := inMemory(t), inMemory(t)
 	l := mustLoad(t, c, cache, opt)
@@ -47,6 +48,7 @@ func TestCompactedChangelog(t *testing.T) {
 		}
 		wait(t, 120*time.Millisecond) // segments are closed by age
 	}
+	transactor(t, c, id)
 	delete(want, fmt.Sprintf("0/s/%d", rounds-1)) // the deletions before were written over
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		s := inMemory(t)

@@ -253,7 +253,7 @@ func TestConsoleTools(t *testing.T) {
 			"--formatter-property", "print.key=true", "--formatter-property", "print.headers=true",
 			"--formatter-property", "null.literal=NULL")
 		want := "b:1,a:2,b:NULL\tk1\tv1\nNO_HEADERS\tk2\tNULL\nNO_HEADERS\tNULL\tv3 " + strings.Repeat("z", 2000) + "\n"
-		if d := cmp.Diff(want, lines(got)); d != "" {
+		if d := cmp.Diff(want, printed(got)); d != "" {
 			t.Errorf("codec %d: %s", codec, d)
 		}
 	}
@@ -281,8 +281,8 @@ func TestConsoleTools(t *testing.T) {
 	}
 }
 
-// lines drops what a tool logs between what it prints.
-func lines(out string) string {
+// printed drops what a tool logs between what it prints.
+func printed(out string) string {
 	var keep strings.Builder
 	for l := range strings.Lines(out) {
 		if !strings.HasPrefix(l, "[20") {
