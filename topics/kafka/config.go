@@ -71,6 +71,7 @@ const (
 	EnvUsername     = "EVALSTREAM_KAFKA_SASL_USERNAME"
 	EnvPassword     = "EVALSTREAM_KAFKA_SASL_PASSWORD"
 	EnvPasswordFile = "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE"
+	EnvPatience     = "EVALSTREAM_KAFKA_PATIENCE" // a duration, such as 30s
 )
 
 // FromEnv is a Config for brokers (EVALSTREAM_BROKERS if there are none), with the TLS
@@ -99,6 +100,13 @@ func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 		c.TLS.On = c.TLS.CA != "" || c.TLS.Cert != ""
 	default:
 		return c, evalstream.Usagef("%s: want true or false, got %q", EnvTLS, v)
+	}
+	if v := getenv(EnvPatience); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return c, evalstream.Usagef("%s: want a duration such as 30s, got %q", EnvPatience, v)
+		}
+		c.Patience = d
 	}
 	if file := getenv(EnvPasswordFile); file != "" {
 		if c.SASL.Password != "" {
