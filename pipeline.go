@@ -52,7 +52,7 @@ func New(name string, steps ...Step) (*Pipeline, error) {
 		case s.New == nil:
 			return nil, fmt.Errorf("pipeline: step %q: want a New function, got none", s.Name)
 		case s.Via != "" && i+1 == len(steps):
-			return nil, fmt.Errorf("pipeline: step %q: want a step behind via: %s, got none; name it in to:", s.Name, s.Via)
+			return nil, fmt.Errorf("pipeline: step %q: want a step behind via: %s, got none; name the topic in the field to", s.Name, s.Via)
 		case gather && !s.Gather:
 			return nil, fmt.Errorf("pipeline: step %q: want it before the gathering steps, got it after", s.Name)
 		}

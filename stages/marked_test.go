@@ -22,11 +22,11 @@ func TestMarkedHorizon(t *testing.T) {
 	}
 	f := func(marked bool, want string) {
 		t.Helper()
-		make, err := stages.NewScore(stages.OpenScoring{Scoring: stages.Scoring{}, Horizon: 48 * time.Hour, Marked: marked})
+		score, err := stages.NewScore(stages.OpenScoring{Scoring: stages.Scoring{}, Horizon: 48 * time.Hour, Marked: marked})
 		if err != nil {
 			t.Fatal(err)
 		}
-		st, err := make()
+		st, err := score()
 		if err != nil {
 			t.Fatal(err)
 		}

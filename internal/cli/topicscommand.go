@@ -101,7 +101,7 @@ func (p *topicPipeline) layOut(ctx context.Context, e *env, spec *evalstream.Spe
 // roles are the topics and what they are for.
 func (p *topicPipeline) roles() []topicRole {
 	if p.layout != nil {
-		return p.layout.topics(p.rejects)
+		return p.topics(p.rejects)
 	}
 	var all []topicRole
 	if p.to != "" {

@@ -37,9 +37,9 @@ type Segment struct {
 	// Replays says that the steps keep nothing and are given their input from its start
 	// again: it is compacted, so the last of each key is there.
 	Replays bool
-	// Cache opens the store that holds the entries of a partition here; what clear does is
+	// Cache opens the store that holds the entries of a partition here; what empty does is
 	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
-	Cache func(partition int32) (store evalstream.Store, clear func() error, err error)
+	Cache func(partition int32) (store evalstream.Store, empty func() error, err error)
 	// Job gives the job of a partition its limits and hooks. The rest is set here.
 	Job evalstream.Job
 	// Output takes what goes to no topic, at least once; nil if To is one.
@@ -224,19 +224,22 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
 	})
-	defer sink.Close()
-	err := s.work(ctx, o, sink)
-	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if drainErr := sink.Drain(drained); err == nil || errors.Is(err, errEnded) {
-		if drainErr != nil {
-			return drainErr
-		}
-	}
-	return err
+	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
+	defer func() {
+		_ = sink.Close()
+		_ = store.close() // the sink applies what it has committed to the store until its end
+	}()
+	return s.work(ctx, o, store)
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
+// settle waits for what was handed over before the job ended.
+func (s *Segment) settle(ctx context.Context, sink *Sink) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return sink.Drain(ctx)
+}
+
+func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -244,20 +247,19 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
 	go func() {
 		defer close(watched)
 		select {
-		case <-sink.Failed():
-			cancel(sink.Err())
+		case <-store.sink.Failed():
+			cancel(store.sink.Err())
 		case <-ctx.Done():
 		}
 	}()
 	if err := s.recount(ctx, s.Client.recount); err != nil {
 		return err
 	}
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink, ctx: ctx}
+	store.ctx = ctx
 	begin := time.Now()
 	if err := store.open(ctx); err != nil {
 		return err
 	}
-	defer store.close()
 	if h := s.Hooks.Loaded; h != nil {
 		h(o.Partition, time.Since(begin))
 	}
@@ -273,6 +275,9 @@ func (s *Segment) work(ctx context.Context, o Ownership, sink *Sink) error {
 	}
 	s.mu.Unlock()
 	sum, err := job.Run(ctx)
+	if settleErr := s.settle(ctx, store.sink); err == nil {
+		err = settleErr
+	}
 	s.mu.Lock()
 	delete(s.live, o.Partition)
 	if err == nil {

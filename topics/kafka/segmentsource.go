@@ -188,8 +188,8 @@ func (s *segmentSource) upstreamEnded() bool {
 		at[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
 	}
 	for tp, end := range s.seg.FrontEnds {
-		if slices.Contains(s.seg.Front, tp.Topic) {
-			continue // it is read here, and no step before knows of it
+		if !s.seg.marked(tp.Topic) {
+			continue // read here, and not by the step before
 		}
 		if next, ok := at[tp]; !ok || next < end {
 			return false

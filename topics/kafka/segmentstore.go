@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -36,15 +35,15 @@ func (s *segmentStore) open(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	var clear func() error
-	if s.cache, clear, err = s.seg.Cache(s.p); err != nil {
+	var empty func() error
+	if s.cache, empty, err = s.seg.Cache(s.p); err != nil {
 		return err
 	}
 	s.log, err = s.seg.Client.OpenChangelog(ctx, ChangelogOptions{
-		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: clear,
+		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: empty,
 	})
 	if err != nil {
-		return errors.Join(err, s.close())
+		return err
 	}
 	s.point = s.log.Checkpoint()
 	return nil

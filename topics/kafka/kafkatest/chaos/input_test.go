@@ -1,0 +1,74 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The same seed gives the same lines, and they have all that the round is about.
+func TestGenerate(t *testing.T) {
+	in := generate(5, 5000)
+	if !slices.Equal(in, generate(5, 5000)) || slices.Equal(in, generate(6, 5000)) {
+		t.Error("want the lines to be those of the seed")
+	}
+	seen := map[string]int{}
+	f := func(text string, atLeast int) {
+		t.Helper()
+		n := 0
+		for _, i := range in {
+			if strings.Contains(i.line, text) {
+				n++
+			}
+		}
+		if n < atLeast {
+			t.Errorf("%d lines have %s, want %d", n, text, atLeast)
+		}
+	}
+	repeats := 0
+	for _, i := range in {
+		if seen[i.line]++; seen[i.line] == 2 {
+			repeats++
+		}
+	}
+	if repeats < 100 {
+		t.Errorf("%d lines come again", repeats)
+	}
+	f(`"grade":null`, 50)
+	f(`"grade":0`, 50)
+	f(`"kind":"qrel"`, 1000)
+	f(`"revision":3`, 30)
+	f(`"revision":0`, 30)
+	f(`"query_id":"nobody`, 10)
+	f(`"kind":"passage"`, 3)
+	f(`"grade":"high"`, 3)
+	f(`long long`, 3)
+}
+
+// The same seed gives the same events; a round of the usual length has each action.
+func TestPlan(t *testing.T) {
+	for seed := range uint64(50) {
+		events := plan(seed, 35*time.Second)
+		if !slices.Equal(events, plan(seed, 35*time.Second)) {
+			t.Fatal("want the events to be those of the seed")
+		}
+		had := map[action]bool{}
+		for _, e := range events {
+			had[e.what] = true
+			if e.at >= 35*time.Second {
+				t.Errorf("seed %d: %v is after the end", seed, e)
+			}
+		}
+		// A restart that comes soon after another is a kill.
+		if !had[restart] && !had[crash] {
+			t.Errorf("seed %d: no restart of the broker", seed)
+		}
+		for a := range maps.Keys(actions()) {
+			if !had[a] && len(events) > len(actions()) && a != restart && a != crash {
+				t.Errorf("seed %d: no %s in %v", seed, a, events)
+			}
+		}
+	}
+}

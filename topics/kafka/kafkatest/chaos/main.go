@@ -1,0 +1,161 @@
+// Command chaos disturbs a pipeline over topics and compares what it has written with
+// what the pipe writes for the same records.
+//
+// The pipeline is parse, score, aggregate and merge, each a segment of its own with
+// several processes. While they run, lines are written to its sources, and a driver
+// kills, stops, ends and adds processes and restarts the broker as a seed says. Then
+// the pipeline is run to the ends of its topics, and every topic is checked.
+//
+// `make chaos` runs it with a broker of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	// Members die with the thread that starts them, and this one ends last.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags.
+type options struct {
+	seed      uint64
+	rounds    int
+	duration  time.Duration
+	length    time.Duration
+	rate      int
+	root      string
+	mutations bool
+	keep      bool
+	seeds     int
+}
+
+func run(ctx context.Context, args []string) error {
+	var o options
+	fs := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	fs.Uint64Var(&o.seed, "seed", 0, "`seed` of the first round; each next has the next one (default: from the clock)")
+	fs.IntVar(&o.rounds, "rounds", 2, "how many rounds")
+	fs.DurationVar(&o.duration, "duration", 0, "begin rounds until this time is over, in place of -rounds")
+	fs.DurationVar(&o.length, "round", 35*time.Second, "how long a round is disturbed")
+	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
+	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
+	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
+	fs.BoolVar(&o.keep, "keep", false, "keep what was done and told in rounds without violations too")
+	fs.IntVar(&o.seeds, "seeds", 10, "with -mutations: how many seeds to try for each")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if o.seed == 0 {
+		o.seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	dir, err := os.MkdirTemp("", "chaos")
+	if err != nil {
+		return err
+	}
+	s := &session{options: o, dir: dir}
+	if s.brokers = strings.Split(os.Getenv("EVALSTREAM_TEST_BROKERS"), ","); s.brokers[0] == "" {
+		return errors.New("EVALSTREAM_TEST_BROKERS is not set: run make chaos")
+	}
+	if s.broker.control = os.Getenv("EVALSTREAM_TEST_BROKER_CONTROL"); s.broker.control == "" {
+		return errors.New("EVALSTREAM_TEST_BROKER_CONTROL is not set: run make chaos")
+	}
+	if o.mutations {
+		err = s.mutate(ctx)
+	} else {
+		err = s.test(ctx)
+	}
+	if err == nil && !o.keep {
+		err = os.RemoveAll(dir)
+	}
+	return err
+}
+
+// A session is several rounds on one broker.
+type session struct {
+	options
+	brokers []string
+	broker  broker
+	dir     string
+}
+
+// build builds the program, with files replaced as the overlay says if there is one.
+func (s *session) build(ctx context.Context, name, overlay string) (string, error) {
+	program, err := filepath.Abs(filepath.Join(s.dir, name))
+	if err != nil {
+		return "", err
+	}
+	args := []string{"build", "-o", program}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	c := exec.CommandContext(ctx, "go", append(args, "./cmd/evalstream")...)
+	c.Dir = s.root
+	if told, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, told)
+	}
+	return program, nil
+}
+
+// round runs one round and reports what it finds.
+func (s *session) round(ctx context.Context, program string, seed uint64) (*outcome, error) {
+	dir := filepath.Join(s.dir, fmt.Sprintf("%s.%d", filepath.Base(program), seed))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	r := &round{program: program, brokers: s.brokers, broker: s.broker, dir: dir, seed: seed, length: s.length, rate: s.rate}
+	out, err := r.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("seed %d: %w; what each process told is in %s", seed, err, dir)
+	}
+	if len(out.violations) > 0 {
+		out.report(os.Stderr, dir)
+		return out, nil
+	}
+	if s.keep {
+		fmt.Fprintf(os.Stderr, "chaos: seed %d: kept in %s\n", seed, dir)
+		return out, nil
+	}
+	return out, os.RemoveAll(dir)
+}
+
+// test runs rounds on the program as it is.
+func (s *session) test(ctx context.Context) error {
+	program, err := s.build(ctx, "evalstream", "")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
+	var sum summary
+	began := time.Now()
+	for n := 0; s.duration > 0 && time.Since(began) < s.duration || s.duration == 0 && n < s.rounds; n++ {
+		out, err := s.round(ctx, program, s.seed+uint64(n))
+		if err != nil {
+			return err
+		}
+		sum.add(out)
+	}
+	sum.print(os.Stdout, time.Since(began))
+	if n := sum.violations; n > 0 {
+		return fmt.Errorf("%d violations", n)
+	}
+	return nil
+}
