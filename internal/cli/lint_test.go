@@ -68,7 +68,8 @@ func TestLint(t *testing.T) {
 
 	// Stages.
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
-	f("stages:\n  - score: {}\n    via: scored\n", `2:5: score: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
+	f("stages:\n  - score: {}\n    via: scored\n", `2:5: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
+	f("from: topic:a\nstages:\n  - parse: {}\n    via: b\n  - score: {}\n  - aggregate: {}\n    via: c\n  - merge: {}\nto: topic:d\n")
 	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
 		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties "tec": want one of trec, rank, worst, best, expected`, "2:43: gold: want a value, got fields")
 	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",
