@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"evalstream"
 	"evalstream/topics"
@@ -28,6 +29,8 @@ type segmentStore struct {
 	mu      sync.Mutex
 	pending []Output
 	failed  error // of the cache
+
+	tooLarge atomic.Int64 // records that their topic does not take
 }
 
 func (s *segmentStore) open(ctx context.Context) error {
@@ -231,6 +234,7 @@ func (o *segmentOutput) tooLarge(ctx context.Context, r *evalstream.Record, caus
 		Body: &evalstream.Rejected{At: r.Pos, Stage: "sink", Class: evalstream.ClassTooLarge, Reason: cause.Error() + "; raise max.message.bytes of the topic", Line: line},
 		Pos:  r.Pos, Seq: r.Seq, Time: evalstream.NoTime,
 	}
+	o.store.tooLarge.Add(1)
 	if h := o.seg.Job.Hooks.Rejected; h != nil {
 		h("sink", evalstream.ClassTooLarge)
 	}

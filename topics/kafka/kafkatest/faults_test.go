@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"evalstream/topics"
 	"evalstream/topics/kafka"
@@ -42,6 +44,8 @@ func faults() []struct {
 		{"Processes and disks", processFaults},
 	}
 }
+
+//go:generate go test -count=1 -run ^TestFaultsDocument$ -update .
 
 // TestFaults does what each row of docs/faults.md says and looks at the exit code and at
 // stderr.
@@ -109,6 +113,7 @@ func TestFaultsDocument(t *testing.T) {
 // scene is a cluster and what a command did there.
 type scene struct {
 	*testing.T
+	cluster *kfake.Cluster // nil if the scene has one of another kind, or none
 	brokers []string
 	client  *kafka.Client
 	name    string   // of the pipeline
@@ -120,7 +125,8 @@ type scene struct {
 // at is where the brokers are; by default a cluster of the scene's own.
 func (s *scene) at() string {
 	if s.brokers == nil {
-		s.brokers = fake(s.T, 1).ListenAddrs()
+		s.cluster = fake(s.T, 1)
+		s.brokers = s.cluster.ListenAddrs()
 	}
 	return strings.Join(s.brokers, ",")
 }
@@ -209,8 +215,12 @@ var recordFaults = []fault{
 		says: []string{"[0]@2", "1 reject: parse 1"}, try: rejected("", record{"x", "{broken"}, `"class":"parse"`),
 	},
 	{
-		what: "a line is longer than `max_line`", does: "set aside; the reject has its first 256 bytes and its length",
-		says: []string{"[0]@2", "1 reject: too_large 1"}, try: rejected("max_line: 300\n", record{"x", `"` + strings.Repeat("z", 400) + `"`}, `"class":"too_large"`, `"raw_length":402`),
+		what: "a line is longer than `max_line`", does: "set aside; the reject has its length and its first 256 bytes",
+		says: []string{"[0]@2", "1 reject: too_large 1"}, try: rejected("max_line: 300\n", record{"x", `"` + strings.Repeat("z", 400) + `"`}, `"class":"too_large"`, "line of 402 bytes"),
+	},
+	{
+		what: "more is set aside than `max_rejects`, where that is given", does: "all is read; at the end, exit 3", exit: 3, says: []string{"[0]@2", "1 reject of 3 records, over --max-rejects 0"},
+		try: rejected("max_rejects: 0\n", record{"x", "{broken"}, `"class":"parse"`),
 	},
 	{
 		what: "a record is of no known kind", does: "set aside",
@@ -218,11 +228,11 @@ var recordFaults = []fault{
 	},
 	{
 		what: "a prediction has no time, and there are windows", does: "set aside",
-		says: []string{"[0]@2", "time", "1 reject"}, try: rejected("", record{"r", `{"kind":"run","query_id":"r","run":"a","top":[{"id":"p"}]}`}, "time"),
+		says: []string{"[0]@2: /time: want a time, since windows are cut by it, got none", "schema"}, try: rejected("", record{"r", `{"kind":"run","query_id":"r","run":"a","top":[{"id":"p"}]}`}, "time"),
 	},
 	{
 		what: "a record is older than `horizon`", does: "set aside as late; it changes nothing that was published",
-		says: []string{"[0]@2", "1 late"},
+		says: []string{"[0]@2", "is older than the horizon of 1h before the watermark", "late 1"},
 		try:  rejected("horizon: 1h\n", record{"r", `{"kind":"run","query_id":"r","run":"a","time":"2024-05-01T08:59:00Z","top":[{"id":"p"}]}`}, `"class":"late"`),
 	},
 	{
@@ -254,7 +264,7 @@ var recordFaults = []fault{
 		},
 	},
 	{
-		what: "somebody writes marks of their own to a `via:` topic", does: "stops: what it says of event time cannot be told from the truth. Delete the message (kafka-delete-records), or `topics reset`",
+		what: "a mark in a `via:` topic cannot be read (somebody else has written it)", does: "stops. Delete the message (kafka-delete-records), or `topics reset`",
 		exit: 4, says: []string{"[0]@", "only evalstream writes to topics between steps"},
 		try: func(s *scene) {
 			s.behindCut(topics.Message{Value: []byte(`{"kind":"mark","step":"parse"`), Headers: []topics.Header{{Name: kafka.HeaderKind, Value: []byte("mark")}}})
@@ -262,11 +272,17 @@ var recordFaults = []fault{
 	},
 	{
 		what: "a result or record is larger than `max.message.bytes` of `to:` or `via:`", does: "set aside by the step `sink`; the rest goes on",
-		says: []string{"is over the topic's max.message.bytes of 300", "raise max.message.bytes of the topic", "too_large"},
+		says: []string{"is over the topic's max.message.bytes of 100000", "raise max.message.bytes of the topic", "too_large 1"},
 		try: func(s *scene) {
-			in, to, rejects := s.topic(1, nil), s.topic(1, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "300"}), s.topic(1, nil)
-			produce(s.T, s.connection(), in, scored("q"))
-			s.ends(s.make("from: topic:%s\nto: topic:%s\nrejects: topic:%s\n%s", in, to, rejects, short))
+			in, via, to, rejects := s.topic(1, nil), s.topic(1, map[string]string{"max.message.bytes": "100000"}), s.topic(1, compacted()), s.topic(1, nil)
+			var top []string
+			for i := range 3000 { // nothing that a codec could make small
+				top = append(top, fmt.Sprintf(`{"id":"%x"}`, sha256.Sum256([]byte{byte(i), byte(i >> 8)})))
+			}
+			large := fmt.Sprintf(`{"kind":"run","query_id":"r","run":"a","top":[%s]}`, strings.Join(top, ","))
+			produce(s.T, s.connection(), in, append(scored("q"), record{"r", large}))
+			s.ends(s.make("from: topic:%s\nto: topic:%s\nrejects: topic:%s\nstages:\n  - parse: {}\n    via: %s\n  - score: {measure: success@1}\n  - aggregate: {by: run}\n", in, to, rejects, via))
+			s.holds(s.latest(to), `"n":1,`)
 			s.holds(s.latest(rejects), `"stage":"sink"`, `"class":"too_large"`)
 		},
 	},
@@ -325,7 +341,7 @@ var configFaults = []fault{
 		},
 	},
 	{
-		what: "`--only` names no step", does: "nothing is read", exit: 2, says: []string{`only: no step "scor"`, "did you mean score"},
+		what: "`--only` names no step", does: "nothing is read", exit: 2, says: []string{`only: no step "scor"`, `did you mean "score"`},
 		try: func(s *scene) {
 			in, to := s.topic(1, nil), s.topic(1, compacted())
 			s.run("run", "--only", "scor", s.make("from: topic:%s\nto: topic:%s\n%s", in, to, short))
@@ -340,7 +356,7 @@ var configFaults = []fault{
 		try: func(s *scene) { s.run("run", s.write("stages:\n  - parse: {}\n    via: x\n  - score: {}\n")) },
 	},
 	{
-		what: "`via:` at the last step", does: "name the topic in `to:`", exit: 2, says: []string{"want a step behind it, got none; name the topic in to:"},
+		what: "`via:` at the last step", does: "name the topic in `to:`", exit: 2, says: []string{"want a step behind via: x, got none"},
 		try: func(s *scene) {
 			s.ends(s.write("from: topic:%s\nstages:\n  - score: {}\n    via: x\n", s.topic(1, nil)))
 		},
