@@ -35,8 +35,8 @@ func TestConfigFaults(t *testing.T) {
 		"plain: want a user name and a password, got none; set EVALSTREAM_KAFKA_SASL_USERNAME and EVALSTREAM_KAFKA_SASL_PASSWORD_FILE")
 	f("a:1", map[string]string{EnvPassword: "a", EnvPasswordFile: "b"},
 		"EVALSTREAM_KAFKA_SASL_PASSWORD and EVALSTREAM_KAFKA_SASL_PASSWORD_FILE: want one of them, got both")
-	f("a:1", map[string]string{EnvPatience: "soon"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration such as 30s, got "soon"`)
-	f("a:1", map[string]string{EnvPatience: "-1s"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration such as 30s, got "-1s"`)
+	f("a:1", map[string]string{EnvPatience: "soon"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s, such as 2m, got "soon"`)
+	f("a:1", map[string]string{EnvPatience: "-1s"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s, such as 2m, got "-1s"`)
 	f("a:1", map[string]string{EnvPasswordFile: "/no/such/file"}, "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE: open /no/such/file: no such file or directory")
 }
 

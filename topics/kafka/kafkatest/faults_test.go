@@ -376,7 +376,7 @@ var configFaults = []fault{
 		},
 	},
 	{
-		what: "`EVALSTREAM_KAFKA_SESSION` or `_PATIENCE` is no duration", does: "nothing is read", exit: 2, says: []string{"EVALSTREAM_KAFKA_PATIENCE: want a duration such as 30s"},
+		what: "`EVALSTREAM_KAFKA_SESSION` or `_PATIENCE` is no duration", does: "nothing is read", exit: 2, says: []string{"EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s"},
 		try: func(s *scene) {
 			s.env = []string{"EVALSTREAM_KAFKA_PATIENCE=long"}
 			s.ends(s.write("from: topic:x\n%s", short))
