@@ -151,7 +151,7 @@ var brokerFaults = []fault{
 		},
 	},
 	{
-		what: "the broker goes away and comes back within `EVALSTREAM_KAFKA_PATIENCE` (2 min)", does: "waits, says so once, goes on: nothing lost, nothing twice (here ended by SIGTERM later)", exit: 143, says: []string{"level=WARN"},
+		what: "the broker goes away and comes back within `EVALSTREAM_KAFKA_PATIENCE` (2 min)", does: "waits, says so after five seconds, goes on: nothing lost, nothing twice (here ended by SIGTERM later)", exit: 143, says: []string{"level=WARN"},
 		try: func(s *scene) { s.outage("30s", true) },
 	},
 	{
@@ -181,7 +181,7 @@ func (s *scene) secured(user, password string) {
 	s.env = []string{"EVALSTREAM_KAFKA_SASL_MECHANISM=scram-sha-256", "EVALSTREAM_KAFKA_SASL_USERNAME=" + user, "EVALSTREAM_KAFKA_SASL_PASSWORD=" + password}
 }
 
-// outage runs a pipeline while its broker goes away, for good or for two seconds.
+// outage runs a pipeline while its broker goes away, for good or for eight seconds.
 func (s *scene) outage(patience string, back bool) {
 	dir := filepath.Join(s.TempDir(), "broker")
 	start := func(more ...kfake.Opt) *kfake.Cluster {
@@ -205,7 +205,7 @@ func (s *scene) outage(patience string, back bool) {
 		s.exit, s.told = p.ProcessState.ExitCode(), stderr.String()
 		return
 	}
-	time.Sleep(2 * time.Second) //nolint:forbidigo // the time for which it is away
+	wait(s.T, 8*time.Second) // the time for which it is away: it is told after five
 	var port int
 	if _, err := fmt.Sscanf(s.brokers[0], "127.0.0.1:%d", &port); err != nil {
 		s.Fatal(err)
