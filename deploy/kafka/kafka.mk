@@ -1,5 +1,5 @@
 # Targets for tests against Kafka; the Makefile includes this file.
-.PHONY: test-kafka test-kfake
+.PHONY: test-kafka test-kfake docs-kafka
 
 test-kafka: ## run the topic tests on a real broker, fetched and started here (or EVALSTREAM_TEST_BROKERS)
 	cd topics/kafka/kafkatest && if [[ -n "$${EVALSTREAM_TEST_BROKERS:-}" ]]; then go test -count=1 -timeout 20m ./...; \
@@ -16,3 +16,6 @@ chaos: ## kill, stop and restart members and broker of a pipeline over topics, a
 
 chaos-mutations: ## make chaos with parts of the mechanism taken away, which it must find; SEED, SEEDS, ONLY
 	$(CHAOS) -mutations $(if $(SEEDS),-seeds $(SEEDS)) $(if $(ONLY),-only $(ONLY))
+
+docs-kafka: ## execute the commands of README.md and docs/ that need a broker, on one started here (UPDATE=1 rewrites their output)
+	go test -count=1 -timeout 8m -tags docs -run TestDocuments ./docs -kafka $(if $(UPDATE),-update)
