@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -239,35 +238,39 @@ func (r *round) check(ctx context.Context, ledger reader, f flow, out *outcome) 
 	for n := range logs[f.topic("rejects")].partitions {
 		out.rejects += len(logs[f.topic("rejects")].data(n))
 	}
-	found, err := checkTopics(ctx, pipe{program: r.program, dir: r.dir}, f, logs)
+	found, err := checkTopics(ctx, pipe{program: r.program, dir: r.dir}, f, logs, "")
 	out.violations = append(out.violations, found...)
 	return err
 }
 
-// checkTopics runs all checks.
-func checkTopics(ctx context.Context, p pipe, f flow, logs map[string]*topicLog) (found []violation, err error) {
-	runs, scored, partials := logs[f.topic("runs")], logs[f.topic("scored")], logs[f.topic("partials")]
-	note := func(vs []violation, err error) error {
+// checkTopics runs the checks, or only the one of that name.
+func checkTopics(ctx context.Context, p pipe, f flow, logs map[string]*topicLog, only string) (found []violation, err error) {
+	runs, scored := logs[f.topic("runs")], logs[f.topic("scored")]
+	check := func(name string, of func() ([]violation, error)) {
+		if err != nil || only != "" && only != name {
+			return
+		}
+		var vs []violation
+		vs, err = of()
 		found = append(found, vs...)
-		return err
 	}
-	scores := func() ([]violation, error) {
+	check("runs", func() ([]violation, error) { return checkRuns(ctx, p, logs[f.topic("predictions")], runs) })
+	check("scored", func() ([]violation, error) {
 		if f.apart {
 			return checkScoresOf(ctx, runs, logs[f.topic("qrels")], scored)
 		}
 		return checkScores(ctx, p, runs, scored)
-	}
-	var sources []*topicLog
-	for _, name := range f.sources() {
-		sources = append(sources, logs[name])
-	}
-	return found, errors.Join(
-		note(checkRuns(ctx, p, logs[f.topic("predictions")], runs)),
-		note(scores()),
-		note(checkPartials(ctx, p, scored, partials)),
-		note(checkResults(ctx, p, sources, logs[f.topic("results")])),
-		note(checkRejects(ctx, p, f, logs)),
-	)
+	})
+	check("partials", func() ([]violation, error) { return checkPartials(ctx, p, scored, logs[f.topic("partials")]) })
+	check("results", func() ([]violation, error) {
+		var sources []*topicLog
+		for _, name := range f.sources() {
+			sources = append(sources, logs[name])
+		}
+		return checkResults(ctx, p, sources, logs[f.topic("results")])
+	})
+	check("rejects", func() ([]violation, error) { return checkRejects(ctx, p, f, logs) })
+	return found, err
 }
 
 // forget deletes the topics of the pipeline, those that it made for itself too.
