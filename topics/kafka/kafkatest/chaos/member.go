@@ -86,8 +86,9 @@ func (m *member) signal(s syscall.Signal) {
 	_ = m.cmd.Process.Signal(s)
 }
 
-// deaf is how long a process that starts may not yet listen to signals.
-const deaf = 2 * time.Second
+// deaf is how long a process that starts may not yet listen to signals, on a machine
+// where others have much to do.
+const deaf = 15 * time.Second
 
 // lost says that the member found no broker when it started.
 func (e ended) lost() bool { return e.as == running && e.state.ExitCode() == 4 }
