@@ -278,7 +278,7 @@ func (l *linter) stages(ctx context.Context, spec *evalstream.Spec, c *common) (
 		in := l.culprits(item.Verb, good, item.Line, item.Column, func(in []bool) error {
 			st := read(in)
 			st.name = item.Verb // what an error begins with
-			st.via = ""         // what stands behind it is not looked at here
+			st.via = ""         // what is behind it is seen with the others
 			_, err := s.assemble(ctx, []stage{st}, false)
 			return err
 		})
@@ -318,6 +318,9 @@ func (l *linter) whole(ctx context.Context, c *common, list []stage, at []evalst
 		}
 		if len(some) == 0 {
 			return nil
+		}
+		if !in[len(in)-1] {
+			some[len(some)-1].via = "" // the steps behind it are left out here alone
 		}
 		_, err := s.assemble(ctx, some, false)
 		return err

@@ -151,7 +151,10 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}
-			m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
+			// The coordinator of a group that is new, or has moved, takes a moment.
+			if waited > 5*time.Second || !retriable(err) {
+				m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
+			}
 			continue
 		}
 		switch err := m.generation(ctx, gen); {

@@ -294,6 +294,9 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, ow
 	}
 	left := o.Of - s.ended[o.Member.Generation]
 	s.mu.Unlock()
+	if n := store.tooLarge.Load(); n > 0 {
+		sum.Add(evalstream.Summary{Rejects: n, ByClass: map[evalstream.Class]int64{evalstream.ClassTooLarge: n}})
+	}
 	if h := s.Hooks.Ended; h != nil {
 		h(o.Partition, sum, err)
 	}
@@ -324,6 +327,15 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 		from[tp.Topic] = at
 		if stop != nil {
 			stop[tp.Topic] = s.FrontEnds[tp]
+		}
+	}
+	if at := store.point; at != nil && at.Reach != nil {
+		// The group forgets offsets where it has no members for days, and of topics that
+		// are deleted; the state knows how far it has come.
+		for _, c := range at.Reach.Next {
+			if from[c.Origin.Name] < 0 {
+				from[c.Origin.Name] = c.Next
+			}
 		}
 	}
 	job := s.Job

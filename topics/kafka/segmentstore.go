@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"evalstream"
@@ -32,6 +33,8 @@ type segmentStore struct {
 	pending []Output
 	failed  error // of the cache
 	handed  []handover
+
+	tooLarge atomic.Int64 // records that their topic does not take
 }
 
 // handover is what one commit has handed over, until it takes effect.
@@ -271,6 +274,7 @@ func (o *segmentOutput) tooLarge(ctx context.Context, r *evalstream.Record, caus
 		Body: &evalstream.Rejected{At: r.Pos, Stage: "sink", Class: evalstream.ClassTooLarge, Reason: cause.Error() + "; raise max.message.bytes of the topic", Line: line},
 		Pos:  r.Pos, Seq: r.Seq, Time: evalstream.NoTime,
 	}
+	o.store.tooLarge.Add(1)
 	if h := o.seg.Job.Hooks.Rejected; h != nil {
 		h("sink", evalstream.ClassTooLarge)
 	}
