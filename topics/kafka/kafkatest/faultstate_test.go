@@ -57,10 +57,23 @@ var topicFaults = []fault{
 		},
 	},
 	{
-		what: "the changelog is not compacted", does: "nothing is read: the state would be forgotten by age", exit: 5, says: []string{"want cleanup.policy=compact, got delete", "kafka-configs --alter"},
+		what: "the changelog is not compacted", does: "nothing is read: the state would be forgotten by age", exit: 2, says: []string{`want cleanup.policy=compact, got "delete"`, "kafka-configs.sh", "--alter"},
 		try: func(s *scene) {
 			s.create(s.name+".score.changelog", 1, map[string]string{"cleanup.policy": "delete"})
 			s.ends(s.write("from: topic:%s\nto: topic:%s\n%s", s.topic(1, nil), s.topic(1, compacted()), short))
+		},
+	},
+	{
+		what: "the changelog was deleted and made again", does: "stops: what was read before is not in it", exit: 5, says: []string{".score.changelog[", "]: holds no state, though group", "topics reset"},
+		try: func(s *scene) {
+			s.again(func(_, _, path string) string {
+				log := s.name + ".score.changelog"
+				if err := s.connection().DeleteTopics(s.Context(), log); err != nil {
+					s.Fatal(err)
+				}
+				s.create(log, 2, compacted())
+				return path
+			})
 		},
 	},
 	{
