@@ -19,7 +19,6 @@ const (
 	term    action = "term"    // SIGTERM, and start again
 	add     action = "add"     // one member more
 	remove  action = "remove"  // SIGTERM, and no other in its place
-	restart action = "restart" // of the broker, in order
 	crash   action = "crash"   // kill -9 of the broker, which starts again
 )
 
@@ -27,6 +26,10 @@ const (
 func weights() map[action]int {
 	return map[action]int{kill: 5, killAll: 1, term: 4, add: 4, remove: 2}
 }
+
+// The broker is not shut down in order: Kafka 4.4.0, where no other broker takes its
+// partitions over, then ends transactions as committed whose markers it has not written
+// (kafka-transactions find-hanging names them), and their offsets stay open for ever.
 
 // An event is an action at a time of the round.
 type event struct {
@@ -63,7 +66,7 @@ func plan(seed uint64, length time.Duration) []event {
 	broker := 20*time.Second + within(8*time.Second)
 	for at := first; at < length; at += gap + within(more) {
 		if at >= broker {
-			events = append(events, event{at: at, what: []action{restart, crash}[rng.IntN(2)]})
+			events = append(events, event{at: at, what: crash})
 			broker = at + 40*time.Second + within(30*time.Second)
 			continue
 		}
