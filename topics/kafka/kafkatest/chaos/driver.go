@@ -163,12 +163,12 @@ func (d *driver) act(ctx context.Context, e event) error {
 	case pause:
 		d.tell("%s pauses for %v", one, e.wait)
 		m := one.member
-		m.as, m.stunned = stopped, true
+		m.as = stopped
 		m.signal(syscall.SIGSTOP)
 		d.after(e.wait, func(context.Context) error {
 			if m.as == stopped {
 				d.tell("%s goes on", one)
-				m.as = running
+				m.as, m.slept = running, m.slept+e.wait
 				m.signal(syscall.SIGCONT)
 			}
 			return nil
@@ -211,7 +211,7 @@ func (d *driver) crash(ctx context.Context) {
 func (d *driver) exited(e ended) {
 	d.tell("%s has ended: %s", e.slot, e.state)
 	e.slot.member = nil
-	if e.lost() && (d.busy || e.began.Before(d.back) || e.stunned) && time.Since(e.began) < startPatience {
+	if e.lost() && (d.busy || e.began.Before(d.back) || e.slept > 0) && time.Since(e.began)-e.slept < startPatience {
 		// A start without a broker, or without time to reach it, ends; whoever supervises
 		// it tries again.
 		e.again = true

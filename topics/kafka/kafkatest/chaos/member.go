@@ -36,14 +36,14 @@ const (
 
 // A member is a process that runs one segment.
 type member struct {
-	slot    *slot
-	cmd     *exec.Cmd
-	as      standing
-	asked   time.Time // when it was asked to leave
-	again   bool      // another one follows it
-	began   time.Time
-	stunned bool   // it has been stopped
-	stderr  string // file
+	slot   *slot
+	cmd    *exec.Cmd
+	as     standing
+	asked  time.Time // when it was asked to leave
+	again  bool      // another one follows it
+	began  time.Time
+	slept  time.Duration // by SIGSTOP
+	stderr string        // file
 }
 
 // ended is what a member's exit says.
