@@ -26,33 +26,48 @@ func chain(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	var yard, ours []usage
-	var ratios []float64
+	contestants := []contestant{
+		{"ProducerPerformance (Java, produce only)", b.messages, b.producerPerformance},
+		{"evalstream run, one process", b.messages, b.scoring(b.program, from, gold)},
+	}
+	if b.against != "" {
+		contestants = append(contestants, contestant{"the same, by " + b.against, b.messages, b.scoring(b.against, from, gold)})
+	}
+	all := make([][]usage, len(contestants))
 	for round := range b.rounds {
-		b.say("chain, round %d of %d", round+1, b.rounds)
-		y, err := b.producerPerformance(ctx, b.messages)
-		if err != nil {
-			return err
+		for i, c := range contestants {
+			b.say("chain, round %d of %d: %s", round+1, b.rounds, c.name)
+			u, err := c.run(ctx, c.n)
+			if err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+			all[i] = append(all[i], u)
 		}
-		u, err := b.scoreAndAggregate(ctx, from, gold)
-		if err != nil {
-			return err
-		}
-		yard, ours, ratios = append(yard, y), append(ours, u), append(ratios, u.rate/y.rate)
 	}
 	t := b.report.table(fmt.Sprintf("parse → score (frozen gold) → topic → aggregate, %d B records, %d partitions, rounds: %d, medians (least–most)", recordSize, b.partitions, b.rounds),
 		"client", "messages", "wall s", "messages/s", "CPU s", "broker CPU s", "peak MiB")
-	for i, us := range [][]usage{yard, ours} {
-		t.add([]string{"ProducerPerformance (Java, produce only)", "evalstream run, one process"}[i], strconv.Itoa(b.messages), spread(of(us, wallOf), "%.2f"),
-			spread(of(us, rateOf), "%.0f"), spread(of(us, cpuOf), "%.2f"), fmt.Sprintf("%.1f", median(of(us, brokerOf))), fmt.Sprintf("%.0f", median(of(us, rssOf))))
+	for i, c := range contestants {
+		t.add(c.name, strconv.Itoa(c.n), spread(of(all[i], wallOf), "%.2f"), spread(of(all[i], rateOf), "%.0f"), spread(of(all[i], cpuOf), "%.2f"),
+			fmt.Sprintf("%.1f", median(of(all[i], brokerOf))), fmt.Sprintf("%.0f", median(of(all[i], rssOf))))
 	}
-	ratio, rate := median(ratios), median(of(ours, rateOf))
-	b.report.bar("chain, of ProducerPerformance in the same round", spread(ratios, "%.2f"), "≥ 0.6", ratio >= 0.6)
+	ratios := make([]float64, b.rounds)
+	for i := range ratios {
+		ratios[i] = all[1][i].rate / all[0][i].rate
+	}
+	rate := median(of(all[1], rateOf))
+	b.report.bar("chain, of ProducerPerformance in the same round", spread(ratios, "%.2f"), "≥ 0.6", median(ratios) >= 0.6)
 	b.report.bar("chain, messages per second", thousands(rate), "≥ 60 k", rate >= 60_000)
 	return b.drop(ctx, from)
 }
 
-func (b *bench) scoreAndAggregate(ctx context.Context, from, gold string) (usage, error) {
+// scoring runs the chain, with every default.
+func (b *bench) scoring(program, from, gold string) func(context.Context, int) (usage, error) {
+	return func(ctx context.Context, n int) (usage, error) {
+		return b.scoreAndAggregate(ctx, program, from, gold, n)
+	}
+}
+
+func (b *bench) scoreAndAggregate(ctx context.Context, program, from, gold string, n int) (usage, error) {
 	name := b.unique("chain")
 	path, err := b.pipeline(ctx, name, fmt.Sprintf(`from: topic:%[2]s
 stages:
@@ -65,7 +80,7 @@ to: topic:%[1]s.results
 	if err != nil {
 		return usage{}, err
 	}
-	u, err := b.measure(ctx, b.messages, b.program, "run", "-q", "--until-end", path)
+	u, err := b.measure(ctx, n, program, "run", "-q", "--until-end", path)
 	if err != nil {
 		return u, err
 	}
@@ -82,10 +97,10 @@ to: topic:%[1]s.results
 	}); err != nil {
 		return u, err
 	}
-	if last.N != int64(b.messages) || !last.Final {
-		return u, fmt.Errorf("%s.results: want the final result over %d units, got %+v", name, b.messages, last)
+	if last.N != int64(n) || !last.Final {
+		return u, fmt.Errorf("%s.results: want the final result over %d units, got %+v", name, n, last)
 	}
-	used := []string{name + ".scored", name + ".results", name + ".aggregate.changelog"}
+	used := []string{name + ".scored", name + ".results", name + ".parse.changelog", name + ".aggregate.changelog"}
 	if b.partitions > 1 {
 		used = append(used, name+".partials")
 	}

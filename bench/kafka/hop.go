@@ -49,7 +49,10 @@ func hop(ctx context.Context, b *bench) error {
 		{"kafka-go Reader → Writer, 8,000 at a time, at least once", b.messages, moving("reader")},
 		{"kafka-go Client.Fetch → Produce, at least once", b.messages, moving("client")},
 		{"Watermill Router, naive adapter, message by message", min(b.messages, naive), moving("watermill")},
-		{"evalstream run: parse, exactly once", b.messages, func(ctx context.Context, n int) (usage, error) { return b.passThrough(ctx, from, n) }},
+		{"evalstream run: parse, exactly once", b.messages, b.passing(b.program, from)},
+	}
+	if b.against != "" {
+		contestants = append(contestants, contestant{"the same, by " + b.against, b.messages, b.passing(b.against, from)})
 	}
 	all := make([][]usage, len(contestants))
 	for round := range b.rounds {
@@ -68,7 +71,7 @@ func hop(ctx context.Context, b *bench) error {
 		t.add(c.name, strconv.Itoa(c.n), spread(of(all[i], wallOf), "%.2f"), spread(of(all[i], rateOf), "%.0f"), spread(of(all[i], cpuOf), "%.2f"),
 			thousands(float64(c.n)/median(of(all[i], cpuOf))), fmt.Sprintf("%.1f", median(of(all[i], brokerOf))), fmt.Sprintf("%.0f", median(of(all[i], rssOf))))
 	}
-	ours := float64(b.messages) / median(of(all[len(all)-1], cpuOf))
+	ours := float64(b.messages) / median(of(all[4], cpuOf))
 	b.report.bar("one hop, messages per client CPU second", thousands(ours), "≥ 250 k", ours >= 250_000)
 	return b.drop(ctx, from)
 }
@@ -97,16 +100,18 @@ func (b *bench) producerPerformance(ctx context.Context, n int) (usage, error) {
 	return u, b.drop(ctx, to)
 }
 
-// passThrough runs a pipeline of parse alone, with every default.
-func (b *bench) passThrough(ctx context.Context, from string, n int) (usage, error) {
-	to, err := b.topic(ctx, "hop-out", b.partitions)
-	if err != nil {
-		return usage{}, err
+// passing runs a pipeline of parse alone, with every default.
+func (b *bench) passing(program, from string) func(context.Context, int) (usage, error) {
+	return func(ctx context.Context, n int) (usage, error) {
+		to, err := b.topic(ctx, "hop-out", b.partitions)
+		if err != nil {
+			return usage{}, err
+		}
+		path, err := b.pipeline(ctx, to, fmt.Sprintf("from: topic:%s\nstages:\n  - parse: {}\nto: topic:%s\n", from, to))
+		if err != nil {
+			return usage{}, err
+		}
+		u, err := b.measure(ctx, n, program, "run", "-q", "--until-end", path)
+		return u, errors.Join(err, b.holds(ctx, to, n, false), b.drop(ctx, to))
 	}
-	path, err := b.pipeline(ctx, to, fmt.Sprintf("from: topic:%s\nstages:\n  - parse: {}\nto: topic:%s\n", from, to))
-	if err != nil {
-		return usage{}, err
-	}
-	u, err := b.measure(ctx, n, b.program, "run", "-q", "--until-end", path)
-	return u, errors.Join(err, b.holds(ctx, to, n, false), b.drop(ctx, to))
 }

@@ -27,7 +27,9 @@ type settings struct {
 	partitions int
 	seconds    int
 	units      int
+	against    string
 	markdown   string
+	keep       bool
 	check      bool
 }
 
@@ -106,7 +108,9 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&set.partitions, "partitions", 4, "partitions of every topic")
 	flags.IntVar(&set.seconds, "seconds", 30, "how long latency is measured")
 	flags.IntVar(&set.units, "units", 1_000_000, "units of recovery")
+	flags.StringVar(&set.against, "against", "", "another build of evalstream, to measure in the same rounds of hop and chain")
 	flags.StringVar(&set.markdown, "markdown", "", "file to write the tables to, as Markdown")
+	flags.BoolVar(&set.keep, "keep", false, "leave the topics where they are, to look at")
 	flags.BoolVar(&set.check, "check", false, "exit with 1 where a bar is missed")
 	if err := flags.Parse(args); err != nil {
 		return set, err
