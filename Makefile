@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 LINT_VERSION := v2.15.0
 LINT := bin/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check
+.PHONY: help build demo test race fuzz lint bench gen docs cover man metrics-check completion-check
 
 include deploy/kafka/kafka.mk
 
@@ -29,6 +29,10 @@ race: ## run the tests in random order under the race detector
 
 crash: ## kill commands 100 times at random moments; EVALSTREAM_SEED replays
 	EVALSTREAM_KILLS=$${EVALSTREAM_KILLS:-100} go test -count=1 -run TestKill -v ./cmd/evalstream
+
+.PHONY: embed-memory
+embed-memory: ## peak memory of embed over a million texts against a local endpoint (some minutes)
+	EVALSTREAM_TEXTS=$${EVALSTREAM_TEXTS:-1000000} go test -count=1 -timeout 30m -run TestEmbedMemory -v ./cmd/evalstream
 
 fuzz: ## fuzz each target for FUZZTIME (30s)
 	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \
@@ -62,6 +66,9 @@ man: build ## write man pages into bin/man1
 
 metrics-check: ## let promtool and a real Prometheus read a running pipe (slow; installs Debian's prometheus if it is missing)
 	.ci/metrics-check
+
+completion-check: ## press TAB in a real bash, zsh and fish (installs Debian's bash-completion, zsh and fish if they are missing)
+	.ci/completion-check
 
 cover: ## print the share of statements that the tests reach, by function into cover.out
 	go test -coverpkg=./... -coverprofile=cover.out ./...

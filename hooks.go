@@ -11,6 +11,17 @@ type Hooks struct {
 	Made func(step, kind string, n int)
 	// Rejected is called for each reject, before it goes to the sink of rejects.
 	Rejected func(step string, class Class)
+	// Calls is called each time that the calls of a [Remote] have moved, in order.
+	Calls func(step string, now Calls)
+}
+
+// Calls is how a remote step stands.
+type Calls struct {
+	Records  int64 // that it has taken so far
+	Settled  int64 // of these, answered or given up
+	InFlight int   // batches that wait for an answer
+	Resting  int   // of these, how many were refused and wait to be asked for again
+	Retries  int64 // calls that were made again so far, those that rest included
 }
 
 // Progress is how far a job has come.

@@ -44,7 +44,7 @@ func (n *noted) Process(_ context.Context, in []Record, out *Out) error {
 func TestRemoteLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &noted{limits: Limits{Records: 3, InFlight: 4, Linger: time.Second}, began: time.Now()}
-		r := newRemote(Step{Name: "far"}, n)
+		r := newRemote(Step{Name: "far"}, n, nil)
 		ms := time.Millisecond
 		var wg sync.WaitGroup
 		for i, b := range []notedCall{{0, "a"}, {300 * ms, "b"}, {1200 * ms, "c"}, {1300 * ms, "d"}, {1400 * ms, "e"}, {6000 * ms, "f"}, {8000 * ms, "g h"}, {8100 * ms, "i j"}} {

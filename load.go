@@ -37,6 +37,7 @@ type StageSpec struct {
 // Option is one value of one field; a list is one Option a value.
 type Option struct {
 	Name, Value  string
+	Number       bool // it was written as a number, without quotes
 	Line, Column int
 }
 
@@ -268,17 +269,19 @@ func (l *loader) values(key, val *yaml.Node) []Option {
 		val = val.Alias
 	}
 	if val.Kind != yaml.SequenceNode {
-		return []Option{{Name: key.Value, Value: l.scalar(val, key.Value), Line: key.Line, Column: key.Column}}
+		return []Option{{Name: key.Value, Value: l.scalar(val, key.Value), Number: isNumber(val), Line: key.Line, Column: key.Column}}
 	}
 	if len(val.Content) == 0 {
 		l.fault(val, "%s: want at least one value, got an empty list", key.Value)
 	}
 	var os []Option
 	for _, item := range val.Content {
-		os = append(os, Option{Name: key.Value, Value: l.scalar(item, key.Value), Line: item.Line, Column: item.Column})
+		os = append(os, Option{Name: key.Value, Value: l.scalar(item, key.Value), Number: isNumber(item), Line: item.Line, Column: item.Column})
 	}
 	return os
 }
+
+func isNumber(n *yaml.Node) bool { return n.ShortTag() == "!!int" || n.ShortTag() == "!!float" }
 
 func (l *loader) scalar(n *yaml.Node, what string) string {
 	if n.Kind == yaml.AliasNode {

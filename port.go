@@ -39,6 +39,8 @@ type Block struct {
 	// Long is the length of a line over the limit: Data is then the head of that
 	// line alone. 0 otherwise.
 	Long int64
+	// Lines is how many lines Data has, if the source has counted them; 0: it has not.
+	Lines int
 	// Unterminated says that the last line ended without a newline.
 	Unterminated bool
 	// Buf is the memory behind Data.

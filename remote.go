@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +22,9 @@ import (
 // method that says true, the call is made again, after at least what a
 // RetryAfter() time.Duration method says. Otherwise, or when the attempts or the
 // deadline are spent, the batch is cut in halves that are tried alone, until one
-// record is left, which is rejected with class remote. An [ExitError] in the tree is
+// record is left, which is rejected with class remote. Where the error has a TooLarge()
+// bool method that says true, and both halves are then taken, no later batch is larger
+// than a half. An [ExitError] in the tree is
 // about the endpoint and not about a record: it ends the job, once it is not
 // temporary any more.
 type Remote interface {
@@ -86,20 +89,35 @@ type remote struct {
 	stage  Remote
 	limits Limits
 	slots  chan struct{} // one a call in flight
+	tell   func(step string, now Calls)
+	most   atomic.Int64 // records in a batch that the endpoint is known to take
 
 	mu     sync.Mutex
+	calls  Calls
 	dice   *rand.Rand
 	open   *batch // not full, waits for more
 	failed int    // records in a row
 	tally  Tally
 }
 
-func newRemote(step Step, stage Remote) *remote {
+func newRemote(step Step, stage Remote, tell func(step string, now Calls)) *remote {
 	l := stage.Limits().withDefaults()
-	return &remote{
-		step: step, stage: stage, limits: l, tally: Tally{Kind: "record"},
+	r := &remote{
+		step: step, stage: stage, limits: l, tell: tell, tally: Tally{Kind: "record"},
 		slots: make(chan struct{}, l.InFlight),
 		dice:  rand.New(rand.NewPCG(l.Retry.Seed, 0x72656d6f7465)),
+	}
+	r.most.Store(int64(l.Records))
+	return r
+}
+
+// moved changes how the calls stand, and says so.
+func (r *remote) moved(change func(now *Calls)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.calls)
+	if r.tell != nil {
+		r.tell(r.step.Name, r.calls)
 	}
 }
 
@@ -129,6 +147,7 @@ type part struct {
 // process runs the records of one block. All batches of the block are in flight at
 // once as far as there are slots; it returns when none of its records is.
 func (r *remote) process(ctx context.Context, in []Record, out *Out) error {
+	r.moved(func(now *Calls) { now.Records += int64(len(in)) })
 	parts, mine := r.batches(in)
 	var wg sync.WaitGroup
 	for _, b := range mine {
@@ -172,20 +191,25 @@ func (r *remote) process(ctx context.Context, in []Record, out *Out) error {
 // Tallies accounts for the records of all workers.
 func (r *remote) Tallies() []Tally { return []Tally{r.tally} }
 
-// Counters are the stage's own.
+// Counters are the stage's own, and what was learned of the endpoint.
 func (r *remote) Counters() []Counter {
+	var cs []Counter
 	if c, ok := r.stage.(Counted); ok {
-		return c.Counters()
+		cs = c.Counters()
 	}
-	return nil
+	if most := r.most.Load(); most < int64(r.limits.Records) {
+		cs = append(cs, Counter{Name: "records in a batch, since more were too large", N: most})
+	}
+	return cs
 }
 
 // batches cuts a block's records into batches. The last one, if it is not full, joins
 // the batch that waits for more, or becomes it. mine are those that the caller runs.
 func (r *remote) batches(in []Record) (parts []part, mine []*batch) {
+	most := int(r.most.Load())
 	for len(in) > 0 {
 		n, size := 0, 0
-		for n < len(in) && n < r.limits.Records {
+		for n < len(in) && n < most {
 			s := r.stage.Size(&in[n])
 			if n > 0 && size+s > r.limits.Bytes {
 				break
@@ -193,7 +217,7 @@ func (r *remote) batches(in []Record) (parts []part, mine []*batch) {
 			size += s
 			n++
 		}
-		if n == len(in) && r.limits.Linger > 0 && n < r.limits.Records && size < r.limits.Bytes {
+		if n == len(in) && r.limits.Linger > 0 && n < most && size < r.limits.Bytes {
 			p, isNew := r.join(in, size)
 			parts = append(parts, p)
 			if isNew {
@@ -228,7 +252,8 @@ func (r *remote) join(recs []Record, size int) (p part, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.open
-	if b != nil && (len(b.recs)+len(recs) > r.limits.Records || b.bytes+size > r.limits.Bytes) {
+	most := int(r.most.Load())
+	if b != nil && (len(b.recs)+len(recs) > most || b.bytes+size > r.limits.Bytes) {
 		r.close(b)
 		b = nil
 	}
@@ -240,7 +265,7 @@ func (r *remote) join(recs []Record, size int) (p part, isNew bool) {
 	from := len(b.recs)
 	b.add(recs)
 	b.bytes += size
-	if len(b.recs) == r.limits.Records {
+	if len(b.recs) >= most {
 		r.close(b)
 	}
 	return part{b: b, from: from, to: len(b.recs)}, isNew
@@ -272,40 +297,71 @@ func (r *remote) run(ctx context.Context, b *batch) {
 	b.outs = make([]result, len(b.recs))
 	select {
 	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
+		r.moved(func(now *Calls) { now.InFlight++ })
+		defer func() {
+			<-r.slots
+			r.moved(func(now *Calls) { now.InFlight, now.Settled = now.InFlight-1, now.Settled+int64(len(b.recs)) })
+		}()
 	case <-ctx.Done():
 		b.err = context.Cause(ctx)
 		return
 	}
-	b.err = r.settle(ctx, b, b.recs)
+	_, b.err = r.settle(ctx, b, b.recs)
 }
 
-// settle gets a result for each of recs, a piece of b. nil means that it has.
-func (r *remote) settle(ctx context.Context, b *batch, recs []Record) error {
+// settle gets a result for each of recs, a piece of b. No error means that it has, and
+// whole that one call gave all of them.
+func (r *remote) settle(ctx context.Context, b *batch, recs []Record) (whole bool, err error) {
+	if len(recs) > int(r.most.Load()) { // the batch was made before that was known
+		_, _, err = r.halves(ctx, b, recs)
+		return false, err
+	}
 	var out Out
-	err := r.attempt(ctx, recs, &out)
+	err = r.attempt(ctx, recs, &out)
 	if err == nil {
 		if err = b.take(recs, &out); err != nil {
-			return err
+			return false, err
 		}
-		return r.count(b.outs[recs[0].Seq : int(recs[0].Seq)+len(recs)])
+		return true, r.count(b.outs[recs[0].Seq : int(recs[0].Seq)+len(recs)])
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return cause
+		return false, cause
 	}
 	if _, exit := errors.AsType[*ExitError](err); exit {
-		return err
+		return false, err
 	}
 	if len(recs) > 1 {
-		half := len(recs) / 2
-		if err := r.settle(ctx, b, recs[:half]); err != nil {
-			return err
+		// If both halves are taken whole it was their number or length, and not one
+		// record, that was too large.
+		first, second, halvesErr := r.halves(ctx, b, recs)
+		if first && second && tooLarge(err) {
+			r.learn(int64(len(recs) - len(recs)/2))
 		}
-		return r.settle(ctx, b, recs[half:])
+		return false, halvesErr
 	}
 	at := recs[0].Seq
 	b.outs[at] = result{rejects: []Reject{{Seq: at, Fault: Fault{Class: ClassRemote, Reason: err.Error()}}}}
-	return r.count(b.outs[at : at+1])
+	return false, r.count(b.outs[at : at+1])
+}
+
+// halves settles the two halves of recs, each by itself.
+func (r *remote) halves(ctx context.Context, b *batch, recs []Record) (first, second bool, err error) {
+	half := len(recs) / 2
+	if first, err = r.settle(ctx, b, recs[:half]); err != nil {
+		return first, false, err
+	}
+	second, err = r.settle(ctx, b, recs[half:])
+	return first, second, err
+}
+
+// learn makes no batch larger than n records from now on.
+func (r *remote) learn(n int64) {
+	for {
+		have := r.most.Load()
+		if n >= have || r.most.CompareAndSwap(have, n) {
+			return
+		}
+	}
 }
 
 // take sorts what a call made by the record that caused it.
@@ -360,6 +416,12 @@ func temporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
+// tooLarge reports whether the error says that there was too much in one call.
+func tooLarge(err error) bool {
+	var t interface{ TooLarge() bool }
+	return errors.As(err, &t) && t.TooLarge()
+}
+
 // attempt makes the call until it succeeds, fails for good, or attempts or deadline
 // are spent.
 func (r *remote) attempt(ctx context.Context, recs []Record, out *Out) error {
@@ -385,13 +447,23 @@ func (r *remote) attempt(ctx context.Context, recs []Record, out *Out) error {
 		if time.Until(end) <= wait {
 			return fmt.Errorf("no answer within %v (attempt %d, the next not before %v): %w", r.limits.Deadline, n+1, wait.Round(100*time.Millisecond), err)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
+		if err := r.rest(ctx, wait); err != nil {
+			return err
 		}
+	}
+}
+
+// rest waits before a call is made again.
+func (r *remote) rest(ctx context.Context, wait time.Duration) error {
+	r.moved(func(now *Calls) { now.Resting, now.Retries = now.Resting+1, now.Retries+1 })
+	defer r.moved(func(now *Calls) { now.Resting-- })
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -413,15 +485,3 @@ func (r *remote) backoff(n int, err error) time.Duration {
 	}
 	return wait
 }
-
-// ResultLog keeps what remote calls have answered, so that nothing is asked twice,
-// also not by the next job. Failures are not kept. It is safe for concurrent use.
-type ResultLog interface {
-	// Get is the answer to a question that was put before; the bytes are the caller's.
-	Get(key LogKey) (answer []byte, ok bool, err error)
-	// Put keeps an answer. A second answer to a question changes nothing.
-	Put(key LogKey, answer []byte) error
-}
-
-// LogKey is the hash of model, settings and input.
-type LogKey [16]byte

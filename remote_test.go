@@ -61,11 +61,13 @@ func (f *far) Process(ctx context.Context, in []evalstream.Record, out *evalstre
 type failure struct {
 	text      string
 	temporary bool
+	large     bool
 	after     time.Duration
 }
 
 func (f *failure) Error() string             { return f.text }
 func (f *failure) Temporary() bool           { return f.temporary }
+func (f *failure) TooLarge() bool            { return f.large }
 func (f *failure) RetryAfter() time.Duration { return f.after }
 
 // piped gives one block a step.
@@ -182,6 +184,106 @@ func TestRemoteBisects(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"a b c d e X g h", "a b c d", "e X g h", "e X", "e", "X", "g h"}, f.calls); diff != "" {
 			t.Errorf("calls (-want +got)\n%s", diff)
+		}
+	})
+}
+
+// What the endpoint is found to take is remembered: also batches that were made before
+// are cut to it without being asked for.
+func TestRemoteLearnsHowMuchIsTooLarge(t *testing.T) {
+	f := func(answer func(lines []string) error, wantCalls []string, last int, counter int64, wantRejects ...string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			fr := &far{limits: evalstream.Limits{Records: 8, InFlight: 1}}
+			fr.answer = func(_ context.Context, _ int, lines []string) error { return answer(lines) }
+			fr.began = time.Now()
+			p, err := evalstream.New("test", evalstream.Step{Name: "far", New: func() (evalstream.Stage, error) { return fr, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out, bad collect
+			job := evalstream.Job{Pipeline: p, Source: &piped{steps: []pipedStep{"a b c d e f g h", "i j k l m n"}}, Sink: &out, Rejects: &bad, Workers: 1}
+			sum, err := job.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(fr.calls[len(fr.calls)-last:]) // batches of one block are called for in any order
+			if d := cmp.Diff(wantCalls, fr.calls); d != "" {
+				t.Errorf("calls (-want +got)\n%s", d)
+			}
+			if d := cmp.Diff(wantRejects, bad.lines); d != "" {
+				t.Errorf("rejects (-want +got)\n%s", d)
+			}
+			if len(out.lines)+len(bad.lines) != 14 {
+				t.Errorf("want 14 records, got %d", len(out.lines)+len(bad.lines))
+			}
+			learned := int64(0)
+			for _, c := range sum.Counters {
+				learned = c.N
+			}
+			if learned != counter {
+				t.Errorf("counter: want %d, got %d", counter, learned)
+			}
+		})
+	}
+	f(func(lines []string) error {
+		if len(lines) > 3 {
+			return &failure{text: "status 413", large: true}
+		}
+		return nil
+	}, []string{"a b c d e f g h", "a b c d", "a b", "c d", "e f", "g h", "i j", "k l", "m n"}, 3, 2)
+	// One record that is too long says nothing of the others.
+	f(func(lines []string) error {
+		if slices.Contains(lines, "c") {
+			return &failure{text: "status 413", large: true}
+		}
+		return nil
+	}, []string{"a b c d e f g h", "a b c d", "a b", "c d", "c", "d", "e f g h", "i j k l m n"}, 1, 0, "in:3 c remote: status 413")
+	// And so does a batch that is refused for another reason.
+	f(func(lines []string) error {
+		if len(lines) > 4 {
+			return &failure{text: "status 400"}
+		}
+		return nil
+	}, []string{"a b c d e f g h", "a b c d", "e f g h", "i j k l m n", "i j k", "l m n"}, 1, 0)
+}
+
+// Whoever watches is told how many records are waited for, and for how many calls.
+func TestRemoteTellsHowItStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &far{limits: evalstream.Limits{Records: 2, InFlight: 1}, began: time.Now()}
+		f.answer = func(_ context.Context, call int, _ []string) error {
+			if call == 0 {
+				return &failure{text: "busy", temporary: true}
+			}
+			return nil
+		}
+		p, err := evalstream.New("test", evalstream.Step{Name: "far", New: func() (evalstream.Stage, error) { return f, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen []evalstream.Calls
+		hooks := evalstream.Hooks{Calls: func(step string, now evalstream.Calls) {
+			if step != "far" {
+				t.Errorf("step %q", step)
+			}
+			seen = append(seen, now)
+		}}
+		job := evalstream.Job{Pipeline: p, Source: &piped{steps: []pipedStep{"a b c"}}, Sink: &collect{}, Workers: 1, Hooks: hooks}
+		if _, err := job.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(seen) != 7 {
+			t.Fatalf("want 7 calls of the hook, got %+v", seen)
+		}
+		if want := (evalstream.Calls{Records: 3}); seen[0] != want {
+			t.Errorf("at first: want %+v, got %+v", want, seen[0])
+		}
+		if resting := slices.IndexFunc(seen, func(c evalstream.Calls) bool { return c.Resting == 1 && c.InFlight == 1 && c.Retries == 1 }); resting < 0 {
+			t.Errorf("want one that rests, got %+v", seen)
+		}
+		if want := (evalstream.Calls{Records: 3, Settled: 3, Retries: 1}); seen[6] != want {
+			t.Errorf("at last: want %+v, got %+v", want, seen[6])
 		}
 	})
 }

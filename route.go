@@ -1,6 +1,7 @@
 package evalstream
 
 import (
+	"encoding/binary"
 	"strconv"
 	"unicode/utf8"
 )
@@ -13,6 +14,10 @@ func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) && unescaped(binary.LittleEndian.Uint64([]byte(s[i:i+8]))) {
+			i += 8
+			continue
+		}
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
@@ -46,6 +51,14 @@ func AppendString(dst []byte, s string) []byte {
 	}
 	dst = append(dst, s[from:]...)
 	return append(dst, '"')
+}
+
+// unescaped reports whether each of eight bytes is ASCII that stands in a JSON string as
+// it is. It may be false where a control character is near.
+func unescaped(w uint64) bool {
+	const one, high = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^'"'*one, w^'\\'*one
+	return (w|(w-' '*one)|(quote-one)|(backslash-one))&high == 0
 }
 
 // appendArray appends the fields as a compact JSON array of strings.

@@ -128,6 +128,9 @@ type Out struct {
 type Reject struct {
 	Seq   Seq
 	Fault Fault
+	// Unit names what is refused where there is no line of it: a stage has made it, of a
+	// unit that expired or of a whole cell. "" otherwise.
+	Unit string
 }
 
 // Change is one entry for the stage's changelog; Val nil deletes.
@@ -138,6 +141,30 @@ func (o *Out) Emit(r Record) { o.Records = append(o.Records, r) }
 
 // Reject sets the record aside that came with the line of seq.
 func (o *Out) Reject(seq Seq, f Fault) { o.Rejects = append(o.Rejects, Reject{Seq: seq, Fault: f}) }
+
+// RejectRecord sets a record aside that may have no line.
+func (o *Out) RejectRecord(rec *Record, f Fault) {
+	r := Reject{Seq: rec.Seq, Fault: f}
+	if rec.Pos.Origin == nil && rec.Raw == nil && rec.Body != nil {
+		r.Unit = unitText(rec.Body)
+	}
+	o.Rejects = append(o.Rejects, r)
+}
+
+// unitText names what a body is about: "unit q1/run a (expired)", or its kind and slot.
+func unitText(b Body) string {
+	switch b := b.(type) {
+	case *Score:
+		text := "unit " + b.Unit
+		if b.Run != "" {
+			text += "/run " + b.Run
+		}
+		return text + " (" + b.Status.String() + ")"
+	case interface{ AppendKey(dst []byte) []byte }:
+		return string(b.AppendKey([]byte(b.(Body).Kind() + " ")))
+	}
+	return b.Kind()
+}
 
 // Put writes one entry of the stage's changelog. Key and val are not copied.
 func (o *Out) Put(key, val []byte) { o.Changes = append(o.Changes, Change{Key: key, Val: val}) }

@@ -57,6 +57,7 @@ func BenchmarkDecode(b *testing.B) {
 	lines.Lines, lines.AllSlices = true, true
 	b.Run("run,lines", func(b *testing.B) { benchDecode(b, lines, runs) })
 	b.Run("fewshot", func(b *testing.B) { benchDecode(b, Plan{As: "prediction"}, few) })
+	b.Run("verdict", func(b *testing.B) { benchDecode(b, Plan{As: "verdict", NoTime: true}, verdictLines(1, 2000)) })
 	b.Run("check/run", func(b *testing.B) { benchLines(b, runs, func(l []byte) { _ = check(l) }) })
 	// The yardstick: go-json alone, into the struct that holds the planned fields.
 	var r struct {

@@ -202,8 +202,8 @@ func (d *Decoder) want(f int, what string) *evalstream.Fault {
 	v := d.at(f)
 	if v.absent() {
 		reason := "missing; want " + what
-		if d.r.source[f] == d.r.own[f] && !d.plan.NoAdvice {
-			reason += " (--map " + d.r.fields[f] + "=/POINTER reads it from elsewhere)"
+		if d.r.source[f] == d.r.own[f] && d.plan.Advice != "" {
+			reason += " (" + d.plan.Advice + " " + d.r.fields[f] + "=/POINTER reads it from elsewhere)"
 		}
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: d.r.paths[f], Reason: reason}
 	}
@@ -237,9 +237,18 @@ func (d *Decoder) idAt(v span) (id string, ok bool) {
 	return "", false
 }
 
+// plain reports whether v is a string that ends before the line's first escape: its
+// text is what stands between the quotes.
+func (d *Decoder) plain(v span) bool {
+	return int(v.to) <= d.first && d.line[v.from] == '"'
+}
+
 // id reads a required id.
 func (d *Decoder) id(f int) (string, *evalstream.Fault) {
 	if v := d.at(f); !v.absent() {
+		if d.plain(v) {
+			return view(d.line[v.from+1 : v.to-1]), nil
+		}
 		if id, ok := d.idAt(v); ok {
 			return id, nil
 		}
@@ -252,6 +261,9 @@ func (d *Decoder) optionalID(f int) (id string, has bool, fault *evalstream.Faul
 	v := d.at(f)
 	if d.null(v) {
 		return "", false, nil
+	}
+	if d.plain(v) {
+		return view(d.line[v.from+1 : v.to-1]), true, nil
 	}
 	if id, has = d.idAt(v); !has {
 		return "", false, d.want(f, "string or number")

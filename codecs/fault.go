@@ -213,40 +213,11 @@ func quote(s string) string {
 
 // have lists what there is, with the likely meaning first.
 func have(name string, names []string) string {
-	best, least := "", 3
-	for _, n := range names {
-		if d := distance(name, n); d < least && d < len(n) {
-			best, least = n, d
-		}
+	list := " (have " + strings.Join(names, ", ") + ")"
+	if best := evalstream.Nearest(name, names); best != "" {
+		return "; did you mean " + best + "?" + list
 	}
-	if best != "" {
-		return "; did you mean " + best + "? (have " + strings.Join(names, ", ") + ")"
-	}
-	return " (have " + strings.Join(names, ", ") + ")"
-}
-
-// distance is the number of edits between two short names.
-func distance(a, b string) int {
-	if len(a) > 64 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			up := row[j+1]
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, up, row[j])
-			}
-			diagonal, row[j+1] = up, cost
-		}
-	}
-	return row[len(b)]
+	return list
 }
 
 func orList(names []string) string {

@@ -23,8 +23,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%.200s\n got  %s\n want %s", line, got, want)
 		}
 	}
-	run, pred, each := Plan{As: "run"}, Plan{As: "prediction"}, Plan{}
+	run, pred, each := Plan{As: "run", Advice: "--map"}, Plan{As: "prediction", Advice: "parse --map"}, Plan{}
 	foreign := foreignPlan()
+	foreign.Advice = "--map"
 	deep := func(n int) string {
 		return `{"query_id":"q","top":[],"x":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
 	}
@@ -101,8 +102,8 @@ func TestFaults(t *testing.T) {
 	f(Plan{As: "run", TimeUnit: time.Second}, `{"query_id":"q","top":[],"time":1700000000.5}`, `33 schema /time: want integer time, got 1700000000.5`)
 	f(foreign, `{"query_id":"q","model":"m"}`, `0 schema /retrieved: missing; want array of {id, score}`)
 	f(foreign, `{"query_id":"q","retrieved":[{"id":1},{"id":1}]}`, `45 schema /retrieved/1/id: id "1" stands twice in the list`)
-	f(Plan{As: "qrel", NoAdvice: true}, `{}`, `0 schema /query_id: missing; want string or number`)
-	f(pred, `{"seed":1}`, `0 schema /label: missing; want a label, or gold in /gold (--map label=/POINTER reads it from elsewhere)`)
+	f(Plan{As: "qrel"}, `{}`, `0 schema /query_id: missing; want string or number`)
+	f(pred, `{"seed":1}`, `0 schema /label: missing; want a label, or gold in /gold (parse --map label=/POINTER reads it from elsewhere)`)
 	f(pred, `{"label":{"a":1}}`, `10 schema /label: want string or number, got object`)
 	f(each, `{"a":1}`, `0 schema kind is missing; want a "kind" field, or parse --as run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance or episode`)
 	f(each, `{"kind":"runs"}`, `9 schema /kind: no kind "runs"; did you mean run? (have run, qrel, prediction, rating, score, verdict, review, partial, passage, query, instance, episode)`)

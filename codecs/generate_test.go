@@ -60,3 +60,13 @@ func fewshotLines(seed uint64, n int) [][]byte {
 	}
 	return lines
 }
+
+func verdictLines(seed uint64, n int) [][]byte {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	lines := make([][]byte, n)
+	for i := range lines {
+		lines[i] = fmt.Appendf(nil, `{"span_id":"10-K-2024-%06d","triple_id":"t%d","mode":"multi-pass","dimension":"precision","judge":"judge-%c","prompt_version":"v3","verdict":%d,"reasoning":"%s"}`,
+			i/72, i/9%8+1, 'a'+rune(i/3%3), rng.IntN(2), strings.Repeat("Zürich margin was \\u20ac1.2 ", 10+rng.IntN(10)))
+	}
+	return lines
+}

@@ -1,6 +1,8 @@
 package codecs
 
 import (
+	"bytes"
+	"encoding/binary"
 	"slices"
 
 	"evalstream"
@@ -34,13 +36,43 @@ type place struct {
 
 // member is one key of the objects at a place.
 type member struct {
-	raw   string // the key as it stands, with quotes, colon and blanks
+	spelling
 	name  string
 	then  int // the guess at the member that follows
 	seen  bool
 	slice bool  // its scalars are fields to group by
 	note  int32 // which planned value it is, -1 for none
 	below *place
+}
+
+// spelling is a key as it stands, with quotes, colon and blanks. Most are short, and
+// compared by their first and their last eight bytes.
+type spelling struct {
+	raw        string
+	head, mask uint64 // the first eight bytes, and which of these are the key's
+	tail       uint64 // the last eight bytes, if there are as many
+}
+
+func spell(raw string) spelling {
+	s := spelling{raw: raw, mask: ^uint64(0)}
+	if n := len(raw); n < 8 {
+		s.mask >>= 8 * (8 - n)
+	} else {
+		s.tail = binary.LittleEndian.Uint64([]byte(raw[n-8:]))
+	}
+	var head [8]byte
+	copy(head[:], raw)
+	s.head = binary.LittleEndian.Uint64(head[:])
+	return s
+}
+
+// begins reports whether line begins with the key.
+func (s *spelling) begins(line []byte) bool {
+	n := len(s.raw)
+	if n > 16 || len(line) < 16 {
+		return bytes.HasPrefix(line, []byte(s.raw))
+	}
+	return binary.LittleEndian.Uint64(line)&s.mask == s.head && (n <= 8 || binary.LittleEndian.Uint64(line[n-8:]) == s.tail)
 }
 
 // element is a planned array element.
@@ -58,7 +90,7 @@ func (p *place) member(name string) *member {
 		}
 	}
 	raw := append(evalstream.AppendString(nil, name), ':')
-	p.members = append(p.members, member{raw: string(raw), name: name, note: -1})
+	p.members = append(p.members, member{spelling: spell(string(raw)), name: name, note: -1})
 	return &p.members[len(p.members)-1]
 }
 

@@ -35,8 +35,9 @@ type Plan struct {
 	TimeUnit time.Duration
 	// Lines says that the line goes on: mapped fields and the kind are spliced into it.
 	Lines bool
-	// NoAdvice leaves the advice to use --map out of faults, where it cannot be followed.
-	NoAdvice bool
+	// Advice is what reads a field from elsewhere in the line, such as --map; faults name
+	// it. "" where nothing does.
+	Advice string
 }
 
 // Mapping takes a field of a body from elsewhere in the line.

@@ -166,7 +166,7 @@ func (s *scanner) object(start int, p *place, depth int) int {
 	}
 	for {
 		key := i
-		if guess != nil && *guess < len(p.members) && bytes.HasPrefix(line[i:], []byte(p.members[*guess].raw)) {
+		if guess != nil && *guess < len(p.members) && p.members[*guess].begins(line[i:]) {
 			number = *guess
 			m = &p.members[number]
 			i += len(m.raw)
@@ -261,7 +261,7 @@ func (s *scanner) key(object, i int, p *place) (number, end int) {
 			m := &p.members[k]
 			if m.name == name {
 				if !m.seen {
-					m.raw, m.seen = string(s.line[i:end]), true
+					m.spelling, m.seen = spell(string(s.line[i:end])), true
 				}
 				return k, end
 			}
@@ -269,7 +269,7 @@ func (s *scanner) key(object, i int, p *place) (number, end int) {
 		if len(p.members) < maxMembers && s.places < maxPlaces && len(name) <= maxName {
 			s.places++
 			p.members = append(p.members, member{
-				raw: string(s.line[i:end]), name: strings.Clone(name), seen: true, slice: p.slices, note: -1,
+				spelling: spell(string(s.line[i:end])), name: strings.Clone(name), seen: true, slice: p.slices, note: -1,
 			})
 			return len(p.members) - 1, end
 		}

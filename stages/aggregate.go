@@ -80,7 +80,7 @@ func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *ev
 		passReviews(in, out)
 	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
-	return a.Apply(ctx, a.obs, out)
+	return a.fold(a.obs, in, out)
 }
 
 // Every is the rhythm of publishing.
@@ -88,6 +88,11 @@ func (a *aggregate) Every() evalstream.Every { return a.options.Every }
 
 // Apply folds observations in order.
 func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *evalstream.Out) error {
+	return a.fold(in, nil, out)
+}
+
+// fold applies observations of records, which are nil where all have a line.
+func (a *aggregate) fold(in []evalstream.Observation, recs []evalstream.Record, out *evalstream.Out) error {
 	if a.mixed != nil {
 		return a.mixed
 	}
@@ -95,7 +100,13 @@ func (a *aggregate) Apply(_ context.Context, in []evalstream.Observation, out *e
 	a.touched += a.units.fetch(in)
 	for i := range in {
 		if f := a.apply(&in[i]); f != nil {
-			out.Reject(in[i].Seq, *f)
+			recs = from(recs, &in[i])
+			if len(recs) > 0 {
+				out.RejectRecord(&recs[0], *f)
+				recs = recs[1:]
+			} else {
+				out.Reject(in[i].Seq, *f)
+			}
 		}
 	}
 	if a.kept != nil {
@@ -405,7 +416,11 @@ func (a *aggregate) Notes() []string {
 	}
 	for f, name := range a.fields {
 		if !a.seen[f] && name != "run" && name != "mode" {
-			notes = append(notes, fmt.Sprintf("no unit has the field %q; it is (none) in every group", name))
+			note := fmt.Sprintf("no unit has the field %q; it is (none) in every group", name)
+			if meant := evalstream.Nearest(name, []string{"run", "mode", "prompt_version", "dataset", "seed", "k", "episode"}); meant != "" {
+				note += fmt.Sprintf("; did you mean %q?", meant)
+			}
+			notes = append(notes, note)
 		}
 	}
 	if a.family == fewshot && a.scored && !a.nota {

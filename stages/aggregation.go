@@ -123,7 +123,7 @@ func (a *Aggregation) Check() error {
 	}
 	for _, m := range a.Intervals {
 		if !slices.Contains(intervalMethods(), m) {
-			return fmt.Errorf("interval: want one of %s, got %q", strings.Join(intervalMethods(), ", "), m)
+			return evalstream.NoChoice("interval", m, intervalMethods()...)
 		}
 	}
 	if a.Bootstrap == 0 {

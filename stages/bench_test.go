@@ -127,3 +127,43 @@ func benchStage(b *testing.B, st evalstream.Stage, recs []evalstream.Record) {
 		}
 	}
 }
+
+// BenchmarkVerdicts is score and aggregate over 90,000 verdicts of three judges on 30,000
+// units, those of a unit three apart.
+func BenchmarkVerdicts(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var recs []evalstream.Record
+	for i := range 90_000 {
+		recs = append(recs, evalstream.Record{Time: evalstream.NoTime, Seq: evalstream.Seq(i), Body: &evalstream.Verdict{
+			SpanID: fmt.Sprintf("10-K-2024-%06d", i/216), TripleID: fmt.Sprintf("t%d", i/9%8+1), Mode: fmt.Sprintf("mode-%d", i/72%3),
+			Dimension: []string{"faithfulness", "precision", "relevance"}[i%3], Judge: fmt.Sprintf("judge-%c", 'a'+i/3%3),
+			PromptVersion: "v3", Value: fmt.Sprint(min(1, rng.IntN(4))),
+		}})
+	}
+	panel := []string{"judge-a", "judge-b", "judge-c"}
+	score, err := stages.NewScore(stages.OpenScoring{Panel: panel})
+	if err != nil {
+		b.Fatal(err)
+	}
+	aggregate, err := stages.NewAggregate(stages.Aggregation{By: [][]string{{"mode"}}, Panel: panel})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	var scored, out evalstream.Out
+	for b.Loop() {
+		s, _ := score()
+		a, _ := aggregate()
+		for from := 0; from < len(recs); from += 450 {
+			scored.Reset()
+			if err := s.Process(b.Context(), recs[from:min(from+450, len(recs))], &scored); err != nil {
+				b.Fatal(err)
+			}
+			out.Reset()
+			if err := a.Process(b.Context(), scored.Records, &out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(recs)), "ns/verdict")
+}

@@ -55,7 +55,7 @@ func (o *ClassifyOptions) threshold() (float64, error) {
 // Check refuses what cannot be done.
 func (o *ClassifyOptions) Check() error {
 	if o.Method != ClassifyEntityType && o.Method != ClassifyPrototype {
-		return fmt.Errorf("method: want entity-type or prototype, got %q", o.Method)
+		return evalstream.NoChoice("method", o.Method, ClassifyEntityType, ClassifyPrototype)
 	}
 	if o.Instances == "" {
 		return errors.New("instances: want an edge, as in --instances instances.ndjson, got none")

@@ -1,8 +1,6 @@
 package stages
 
 import (
-	"fmt"
-
 	"evalstream"
 )
 
@@ -27,7 +25,7 @@ func ParseConflict(name string) (Conflict, error) {
 	case "reject":
 		return Refuse, nil
 	}
-	return 0, fmt.Errorf("on-conflict: want replace or reject, got %q", name)
+	return 0, evalstream.NoChoice("on-conflict", name, "replace", "reject")
 }
 
 func conflict(b evalstream.Body) *evalstream.Fault {

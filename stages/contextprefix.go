@@ -130,7 +130,7 @@ func NewContextPrefix(o ContextOptions, splice evalstream.Splice) (func() (evals
 		return nil, err
 	}
 	if o.Missing != "skip" && o.Missing != "keep" && o.Missing != "reject" {
-		return nil, fmt.Errorf("missing-field: want skip, keep or reject, got %q", o.Missing)
+		return nil, evalstream.NoChoice("missing-field", o.Missing, "skip", "keep", "reject")
 	}
 	if o.MaxTokens < 0 {
 		return nil, fmt.Errorf("max-tokens: want 0 or more, got %d", o.MaxTokens)

@@ -65,13 +65,13 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 		}
 		if !ok {
 			d.count(&d.a.others, &d.others)
-			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
+			out.RejectRecord(&in[i], evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
 			d.count(&d.a.refused, &d.refused)
-			out.Reject(in[i].Seq, *f)
+			out.RejectRecord(&in[i], *f)
 			continue
 		}
 		o.Seq = in[i].Seq
@@ -80,14 +80,31 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 	return dst
 }
 
+// from is recs from the one on that an observation was made of.
+func from(recs []evalstream.Record, o *evalstream.Observation) []evalstream.Record {
+	i := slices.IndexFunc(recs, func(r evalstream.Record) bool {
+		s, ok := r.Body.(*evalstream.Score)
+		return ok && r.Seq == o.Seq && r.Time == o.Time && s.Status == o.Status && (s.Positions || unitHash(s) == o.Unit)
+	})
+	if i < 0 {
+		return nil
+	}
+	return recs[i:]
+}
+
+// unitHash stands for the name of a unit; it is never zero.
+func unitHash(s *evalstream.Score) [2]uint64 {
+	h := xxh3.HashString128(s.Unit)
+	return [2]uint64{h.Lo, h.Hi | 1}
+}
+
 func (d *digester) observe(s *evalstream.Score, at evalstream.Time) (o evalstream.Observation, f *evalstream.Fault) {
 	o.Time, o.Status, o.Revision = at, s.Status, s.Revision
 	if at == evalstream.NoTime && d.a.timed && s.Status != evalstream.Waiting && s.Status != evalstream.Retracted {
 		return o, &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/time", Reason: "want a time, since windows are cut by it, got none"}
 	}
 	if !s.Positions {
-		h := xxh3.HashString128(s.Unit)
-		o.Unit = [2]uint64{h.Lo, h.Hi | 1} // never zero
+		o.Unit = unitHash(s)
 	}
 	if l, ok := d.likes[s.Like]; ok && s.Like != nil {
 		o.Run, o.Group, o.Pattern = l.run, l.group, l.pattern

@@ -69,7 +69,7 @@ func (o *EmbedOptions) Embedding() (Embedding, error) {
 		return e, nil
 	case "http":
 	default:
-		return e, fmt.Errorf("provider: want hash or http, got %q", o.Provider)
+		return e, evalstream.NoChoice("provider", o.Provider, "hash", "http")
 	}
 	if o.Model == "" {
 		return e, errors.New("model: want the name of the endpoint's model, got none")

@@ -101,12 +101,13 @@ func predictionOf(unit string) *evalstream.Prediction {
 func (j *judged) export(put func(evalstream.Body, evalstream.Time)) error {
 	one := func(u *judgedUnit) {
 		for i := u.votes; i != 0; {
-			n := j.votes.at(i - 1)
+			n, a := j.votes.at(i-1), j.asideOf(i-1)
+			said := j.sayings.of(n.said)
 			put(&evalstream.Verdict{
 				SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), Dimension: j.names.of(u.dimension),
-				Judge: j.names.of(n.judge), PromptVersion: j.names.of(n.version), Swap: n.swap, Reason: j.names.of(n.reason),
-				Value: n.vote.Literal(), Revision: n.revision, Slices: j.slicesOf(n),
-			}, n.time)
+				Judge: j.names.of(said.judge), PromptVersion: j.names.of(said.version), Swap: said.swap, Reason: j.names.of(said.reason),
+				Value: said.vote.Literal(), Revision: a.revision, Slices: j.slicesOf(a),
+			}, a.time)
 			i = n.next
 		}
 	}

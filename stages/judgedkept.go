@@ -28,7 +28,7 @@ const judgedUnits = 'v'
 
 // bytes is about what the units take.
 func (j *judgedState) bytes() int64 {
-	return int64(j.units.len())*72 + int64(j.versions.len())*32 + int64(j.votes.len())*48 + int64(len(j.index))*8 +
+	return int64(j.units.len())*72 + int64(j.versions.len())*32 + int64(j.votes.len())*8 + int64(j.asides.len())*24 + int64(len(j.index))*8 +
 		int64(len(j.slices))*100 + int64(len(j.arena.chunks))<<chunkShift - int64(j.arena.free)
 }
 
@@ -60,11 +60,12 @@ func (j *judged) encodeUnit(u *judgedUnit) []byte {
 	}
 	b = binary.AppendUvarint(b, n)
 	for i := u.votes; i != 0; {
-		v := j.votes.at(i - 1)
-		b = appendText(appendText(appendText(b, j.names.of(v.judge)), j.names.of(v.version)), j.names.of(v.reason))
-		b = appendFlag(append(b, byte(v.vote)), v.swap)
-		b = binary.AppendVarint(binary.AppendVarint(b, v.revision), int64(v.time))
-		b = appendSlices(b, j.slicesOf(v))
+		v, a := j.votes.at(i-1), j.asideOf(i-1)
+		said := j.sayings.of(v.said)
+		b = appendText(appendText(appendText(b, j.names.of(said.judge)), j.names.of(said.version)), j.names.of(said.reason))
+		b = appendFlag(append(b, byte(said.vote)), said.swap)
+		b = binary.AppendVarint(binary.AppendVarint(b, a.revision), int64(a.time))
+		b = appendSlices(b, j.slicesOf(a))
 		i = v.next
 	}
 	return b
@@ -98,14 +99,14 @@ func (j *judged) fill(u *judgedUnit, val []byte) error {
 	}
 	link = &u.votes
 	for range e.count() {
-		n := vote{judge: j.names.id(e.text()), version: j.names.id(e.text()), reason: j.names.id(e.text())}
+		said := saying{judge: j.names.id(e.text()), version: j.names.id(e.text()), reason: j.names.id(e.text())}
 		if b := e.bytes(1); b != nil {
-			n.vote = metric.Vote(b[0])
+			said.vote = metric.Vote(b[0])
 		}
-		n.swap, n.revision, n.time = e.flag(), e.varint(), evalstream.Time(e.varint())
-		j.setSlices(&n, e.slices())
-		j.votes.push(n)
-		*link = uint32(j.votes.len())
+		said.swap = e.flag()
+		a := aside{revision: e.varint(), time: evalstream.Time(e.varint())}
+		j.setSlices(&a, e.slices())
+		*link = j.addVote(vote{said: j.sayings.id(said)}, a)
 		link = &j.votes.at(*link - 1).next
 	}
 	if err := e.end(); err != nil {
@@ -254,7 +255,7 @@ func (j *judged) sweepKept(limit evalstream.Time, out *evalstream.Out) {
 	old := func(u *judgedUnit) bool { return u.seen != evalstream.NoTime && u.seen < limit }
 	forget := func(u *judgedUnit, key []byte, sum uint64) {
 		j.end(u, out)
-		j.tally = j.held(j.tally, u)
+		j.holdUnit(&j.tally, u)
 		k.remove(key, sum)
 	}
 	err := j.eachOnShelf(func(u *judgedUnit, key []byte, sum uint64) {

@@ -2,7 +2,6 @@ package stages
 
 import (
 	"evalstream"
-	"evalstream/stages/metric"
 )
 
 // judgedState is what grows with the units.
@@ -11,6 +10,7 @@ type judgedState struct {
 	units    column[judgedUnit]
 	versions column[judgedVersion]
 	votes    column[vote]
+	asides   column[aside]        // by vote; empty until one has anything
 	slices   [][]evalstream.Slice // of votes; the first is none
 	arena    arena
 }
@@ -33,17 +33,6 @@ type judgedVersion struct {
 	settled  bool   // the end of the input will not ask for another review
 }
 
-// vote is one slot.
-type vote struct {
-	judge, version, reason uint32
-	slices                 uint32
-	next                   uint32 // vote + 1
-	vote                   metric.Vote
-	swap                   bool
-	revision               int64
-	time                   evalstream.Time
-}
-
 // grow makes room for one unit more. The hashes stand in the index, so no unit is read.
 func (j *judgedState) grow() {
 	old := j.index
@@ -64,24 +53,6 @@ func (j *judgedState) place(slot uint64) {
 	j.index[i] = slot
 }
 
-func (j *judgedState) slicesOf(n *vote) []evalstream.Slice {
-	if n.slices == 0 {
-		return nil
-	}
-	return j.slices[n.slices-1]
-}
-
-// setSlices keeps the fields of a vote, in the place that it has if it has one.
-func (j *judgedState) setSlices(n *vote, fields []evalstream.Slice) {
-	switch {
-	case n.slices != 0:
-		j.slices[n.slices-1] = cloneSlices(fields)
-	case len(fields) > 0:
-		j.slices = append(j.slices, cloneSlices(fields))
-		n.slices = uint32(len(j.slices))
-	}
-}
-
 // sweep forgets units that were last seen before limit: nobody can come any more.
 func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 	if j.kept != nil {
@@ -99,7 +70,7 @@ func (j *judged) sweep(limit evalstream.Time, out *evalstream.Out) {
 		kept := j.judgedState
 		j.judgedState = old
 		j.end(&u, out)
-		j.tally = j.held(j.tally, &u)
+		j.holdUnit(&j.tally, &u)
 		j.judgedState = kept
 	}
 }
@@ -110,14 +81,13 @@ func (j *judgedState) keep(old *judgedState, u judgedUnit) {
 	votes, versions := u.votes, u.versions
 	u.votes, u.versions = 0, 0
 	for link := &u.votes; votes != 0; link = &j.votes.at(*link - 1).next {
-		v := *old.votes.at(votes - 1)
+		v, a := *old.votes.at(votes - 1), old.asideOf(votes-1)
 		votes, v.next = v.next, 0
-		if v.slices != 0 {
-			j.slices = append(j.slices, old.slicesOf(&v))
-			v.slices = uint32(len(j.slices))
+		if a.slices != 0 {
+			j.slices = append(j.slices, old.slicesOf(a))
+			a.slices = uint32(len(j.slices))
 		}
-		j.votes.push(v)
-		*link = uint32(j.votes.len())
+		*link = j.addVote(v, a)
 	}
 	for link := &u.versions; versions != 0; link = &j.versions.at(*link - 1).next {
 		v := *old.versions.at(versions - 1)
@@ -159,26 +129,25 @@ func (j *judged) end(u *judgedUnit, out *evalstream.Out) {
 func (j *judged) tallied() evalstream.Tally {
 	t := j.tally
 	for i := range uint32(j.votes.len()) {
-		t = held(t, j.votes.at(i))
+		j.hold(&t, j.votes.at(i))
 	}
 	// What the shelf cannot give is missing, which shows: the tally does not add up then.
-	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { t = j.held(t, u) })
+	_ = j.eachOnShelf(func(u *judgedUnit, _ []byte, _ uint64) { j.holdUnit(&t, u) })
 	return t
 }
 
-func (j *judgedState) held(t evalstream.Tally, u *judgedUnit) evalstream.Tally {
+// holdUnit adds the votes of a unit to a tally.
+func (j *judged) holdUnit(t *evalstream.Tally, u *judgedUnit) {
 	for i := u.votes; i != 0; i = j.votes.at(i - 1).next {
-		t = held(t, j.votes.at(i-1))
+		j.hold(t, j.votes.at(i-1))
 	}
-	return t
 }
 
-func held(t evalstream.Tally, n *vote) evalstream.Tally {
+func (j *judged) hold(t *evalstream.Tally, n *vote) {
 	t.Held++
-	if n.vote.Cast() {
+	if j.sayings.of(n.said).vote.Cast() {
 		t.Of[evalstream.Scored]++
 	} else {
 		t.Of[evalstream.Unjudged]++
 	}
-	return t
 }

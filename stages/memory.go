@@ -19,6 +19,7 @@ type Workload struct {
 	Passages  int64 // that queries are ranked over
 	Dims      int64 // numbers of a vector
 	Words     int64 // words of a passage that differ
+	Instances int64 // that episodes name
 }
 
 // Holding is one kind of thing that a stage remembers.
@@ -62,6 +63,33 @@ func (w Workload) OpenGold() []Holding {
 	return append(hs,
 		Holding{"ranked list", run + allocated(8*w.Measures), w.Units * w.Runs},
 		Holding{"passage of a list", share(list, w.Depth), w.Units * w.Runs * w.Depth})
+}
+
+// Judged is what score holds of verdicts: units with the slots of their judges, which
+// are Runs of each.
+func (w Workload) Judged() []Holding {
+	// A unit's name is an array of five ids, of which span and triple are kept by
+	// themselves too.
+	name := 4*w.IDBytes + 40
+	unit := int64(unsafe.Sizeof(judgedUnit{})+unsafe.Sizeof(judgedVersion{}))*chunked(w.Units) + 8*doubled(w.Units, 64)
+	slots := w.Units * w.Runs
+	return []Holding{
+		{"unit", share(unit, w.Units) + name, w.Units},
+		{"verdict", share(int64(unsafe.Sizeof(vote{}))*chunked(slots), slots), slots},
+	}
+}
+
+// Sentences is what classify holds; vectors says that each has one.
+func (w Workload) Sentences(vectors bool) []Holding {
+	n := w.Instances
+	each := mapped(n) + int64(unsafe.Sizeof(instanceRow{}))*appended(n)
+	h := Holding{"instance", 0, n}
+	if vectors {
+		h.What = "instance and its vector"
+		each += 4 * appended(n*w.Dims)
+	}
+	h.Each = share(each, n) + 3*allocated(w.IDBytes)
+	return []Holding{h}
 }
 
 // Ranked is what rank holds by a method: vectors, or the words of each passage. Loading

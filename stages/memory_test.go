@@ -148,6 +148,51 @@ func TestPlannedMemory(t *testing.T) {
 	aggregated(Workload{Units: 70_000, Runs: 4}, 10)
 	aggregated(Workload{Units: 40_000, Runs: 1}, 20_000)
 
+	verdicts := func(w Workload) {
+		t.Helper()
+		w.IDBytes = 12
+		got := heapOf(func() any {
+			instance, err := NewScore(OpenScoring{Scoring: Scoring{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := instance()
+			if err != nil {
+				t.Fatal(err)
+			}
+			process(t, s, func(i int) evalstream.Body {
+				unit := i / int(w.Runs)
+				return &evalstream.Verdict{
+					SpanID: id('s', unit), TripleID: id('t', unit), Mode: "reflection", Dimension: "faithfulness", PromptVersion: "v1",
+					Judge: id('j', i%int(w.Runs)), Value: "1",
+				}
+			}, int(w.Units*w.Runs))
+			return s
+		})
+		wantHeap(t, fmt.Sprintf("verdicts, %+v", w), w.Judged(), got)
+	}
+	verdicts(Workload{Units: 40_000, Runs: 3})
+	verdicts(Workload{Units: 90_000, Runs: 1})
+
+	sentences := func(w Workload, vectors bool) {
+		t.Helper()
+		w.IDBytes = 12
+		got := heapOf(func() any {
+			s := NewInstances(vectors)
+			process(t, s, func(i int) evalstream.Body {
+				b := &evalstream.Instance{ID: id('i', i), SubjType: "ORGANIZATION", ObjType: "ORGANIZATION"}
+				if vectors {
+					b.Vector = evalstream.Vector{Values: make([]float32, w.Dims), Fingerprint: "f"}
+				}
+				return b
+			}, int(w.Instances))
+			return s
+		})
+		wantHeap(t, fmt.Sprintf("instances, %+v", w), w.Sentences(vectors), got)
+	}
+	sentences(Workload{Instances: 50_000}, false)
+	sentences(Workload{Instances: 5_000, Dims: 256}, true)
+
 	ranked := func(method string, w Workload) {
 		t.Helper()
 		w.IDBytes = 12

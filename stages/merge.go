@@ -64,13 +64,13 @@ func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstre
 		}
 		if !ok {
 			m.others++
-			out.Reject(in[i].Seq, evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
+			out.RejectRecord(&in[i], evalstream.Fault{Class: evalstream.ClassStage, Reason: "merge: want partial, got " + in[i].Body.Kind()})
 			continue
 		}
 		m.received++
 		if f := m.take(p); f != nil {
 			m.rejected++
-			out.Reject(in[i].Seq, *f)
+			out.RejectRecord(&in[i], *f)
 		}
 		if m.mixed != nil {
 			return m.mixed

@@ -198,7 +198,7 @@ func (o *AggregateOptions) Aggregation() (Aggregation, error) {
 	case "miss":
 		a.MissHits = true
 	default:
-		return a, fmt.Errorf("missing: want skip or miss, got %q", o.Missing)
+		return a, evalstream.NoChoice("missing", o.Missing, "skip", "miss")
 	}
 	if a.ZeroDivision, err = metric.ParseZeroDivision(cmpOr(o.ZeroDivision, "one")); err != nil {
 		return a, err

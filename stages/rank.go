@@ -44,14 +44,14 @@ func (o *RankOptions) Variant() (ranking.Variant, error) {
 	case "plain":
 		v.PlainIDF = true
 	default:
-		return v, fmt.Errorf("idf: want plus1 or plain, got %q", o.IDF)
+		return v, evalstream.NoChoice("idf", o.IDF, "plus1", "plain")
 	}
 	switch o.TF {
 	case "k1+1":
 	case "1":
 		v.PlainTF = true
 	default:
-		return v, fmt.Errorf("tf-factor: want k1+1 or 1, got %q", o.TF)
+		return v, evalstream.NoChoice("tf-factor", o.TF, "k1+1", "1")
 	}
 	return v, v.Check()
 }
@@ -60,7 +60,7 @@ func (o *RankOptions) Variant() (ranking.Variant, error) {
 func (o *RankOptions) Check() error {
 	switch {
 	case o.Method != RankVector && o.Method != RankBM25:
-		return fmt.Errorf("method: want vector or bm25, got %q", o.Method)
+		return evalstream.NoChoice("method", o.Method, RankVector, RankBM25)
 	case o.Top < 1:
 		return fmt.Errorf("top: want 1 or more, got %d", o.Top)
 	case o.Passages == "":

@@ -130,7 +130,7 @@ func (f *frozenScore) prediction(rec *evalstream.Record, b *evalstream.Predictio
 	t.Received++
 	if !b.HasLabel {
 		t.Rejected++
-		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassSchema, Path: "/label", Reason: "missing; want a label (--map label=/POINTER reads it from elsewhere)"})
+		out.Reject(rec.Seq, evalstream.Fault{Class: evalstream.ClassSchema, Path: "/label", Reason: "missing; want a label (parse --map label=/POINTER reads it from elsewhere)"})
 		return
 	}
 	label, judged := b.Gold, b.HasGold

@@ -14,7 +14,7 @@ import (
 // prompt version whose judges said the same share one: it is not changed once it is made.
 type standing struct {
 	key               standingKey
-	votes             []standingVote
+	said              []uint32         // sayings, by judge and swap
 	score             evalstream.Score // without unit
 	ballots           metric.Ballots
 	decided           metric.Vote
@@ -23,13 +23,6 @@ type standing struct {
 }
 
 type standingKey struct{ mode, dimension, version uint32 }
-
-// standingVote is what matters of a vote.
-type standingVote struct {
-	judge, reason uint32
-	vote          metric.Vote
-	swap          bool
-}
 
 // asking is why a person should see the unit, and a number for what the review says, 0
 // if it is settled.
@@ -53,12 +46,8 @@ func (j *judged) standing(u *judgedUnit, v *judgedVersion) *standing {
 	const odd = 0x9e3779b97f4a7c15
 	key := standingKey{u.mode, u.dimension, v.name}
 	h := (uint64(key.mode)<<40 ^ uint64(key.dimension)<<20 ^ uint64(key.version)) * odd
-	for _, n := range j.picks {
-		h ^= h >> 32
-		h = (h ^ uint64(n.judge)<<32 ^ uint64(n.reason)<<8 ^ uint64(n.vote)<<1) * odd
-		if n.swap {
-			h = ^h
-		}
+	for _, said := range j.picks {
+		h = (h ^ h>>32 ^ uint64(said)) * odd
 	}
 	recent := &j.standings.recent[h>>(64-recentBits)]
 	if (*recent).is(key, j.picks) {
@@ -76,28 +65,20 @@ func (j *judged) standing(u *judgedUnit, v *judgedVersion) *standing {
 	return st
 }
 
-// is says whether the standing, nil if there is none, is made of these votes.
-func (st *standing) is(key standingKey, picks []*vote) bool {
-	if st == nil || st.key != key || len(st.votes) != len(picks) {
-		return false
-	}
-	for i, n := range picks {
-		if st.votes[i] != (standingVote{n.judge, n.reason, n.vote, n.swap}) {
-			return false
-		}
-	}
-	return true
+// is says whether the standing, nil if there is none, is made of what was said.
+func (st *standing) is(key standingKey, said []uint32) bool {
+	return st != nil && st.key == key && slices.Equal(st.said, said)
 }
 
 func (j *judged) newStanding(key standingKey) *standing {
-	st := &standing{key: key, ballots: metric.Ballots{Dimension: j.names.of(key.dimension)}}
+	st := &standing{key: key, said: slices.Clone(j.picks), ballots: metric.Ballots{Dimension: j.names.of(key.dimension)}}
 	st.score = evalstream.Score{Run: j.names.of(key.mode), Dimension: st.ballots.Dimension, Settings: j.settings}
 	if key.version != anyVersion {
 		st.score.Slices = j.prompts[key.version]
 	}
 	var reasons []string // of the ballots' straight votes
-	for _, n := range j.picks {
-		st.votes = append(st.votes, standingVote{n.judge, n.reason, n.vote, n.swap})
+	for _, said := range j.picks {
+		n := j.sayings.of(said)
 		name, bs := j.names.of(n.judge), st.ballots.Ballots
 		value := evalstream.CoderValue{Coder: name, Value: n.vote.Literal()}
 		if len(bs) == 0 || bs[len(bs)-1].Judge != name {

@@ -20,13 +20,15 @@ const judgingSettings = "verdicts by judge"
 // unit, unless the same judge has one of that version; where no verdict names a
 // version, there is one unit without. A slot is a (judge, prompt version, swap).
 //
-// It costs about 150 bytes and its ids a unit, and 40 bytes a verdict.
+// It costs about 150 bytes and its ids a unit, 8 bytes a verdict, and 24 more if verdicts have
+// times, revisions or slice fields.
 type judged struct {
 	panel    metric.Panel
 	conflict Conflict
 	settings *evalstream.Settings
 	judgedState
 	names   names
+	sayings sayings
 	prompts map[uint32][]evalstream.Slice // by prompt version: the field of its name
 	tally   evalstream.Tally
 
@@ -36,7 +38,8 @@ type judged struct {
 	scores    lent[evalstream.Score]
 	reviews   lent[evalstream.Review]
 	standings standings
-	picks     []*vote
+	picks     []uint32    // sayings of the votes that gather picked
+	pickedAt  []uint32    // and these votes
 	hashes    [][2]uint64 // of the units of the verdicts in hand
 	touched   uint64      // keeps fetching from being optimized away
 	key       []byte
@@ -66,10 +69,10 @@ func (j *judged) begin(in []evalstream.Record) {
 }
 
 func (j *judged) hash(b *evalstream.Verdict) [2]uint64 {
-	j.key = j.key[:0]
-	for _, id := range [...]string{b.SpanID, b.Mode, b.TripleID, b.Dimension} {
-		j.key = append(binary.AppendUvarint(j.key, uint64(len(id))), id...)
-	}
+	// The lengths say where each id ends.
+	j.key = append(append(append(append(j.key[:0], b.SpanID...), b.Mode...), b.TripleID...), b.Dimension...)
+	j.key = binary.LittleEndian.AppendUint64(j.key, uint64(len(b.SpanID))<<32|uint64(len(b.Mode)))
+	j.key = binary.LittleEndian.AppendUint64(j.key, uint64(len(b.TripleID)))
 	h := xxh3.Hash128(j.key)
 	return [2]uint64{h.Lo, h.Hi}
 }
@@ -82,39 +85,38 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/verdict", Reason: "want 0, 1, good, partial, poor or null, got " + b.Value}
 	}
 	u := j.unit(b, hash)
-	n := vote{
-		judge: j.names.id(b.Judge), version: j.versionOf(b.PromptVersion), vote: value, swap: b.Swap,
-		revision: b.Revision, time: rec.Time,
-	}
+	said := saying{judge: j.names.id(b.Judge), version: j.versionOf(b.PromptVersion), vote: value, swap: b.Swap}
 	if value == metric.MissingVote {
-		n.reason = j.names.id(b.Reason)
+		said.reason = j.names.id(b.Reason)
 	}
-	link := j.find(u, &n)
-	if at := *link; at != 0 && j.compare(j.votes.at(at-1), &n) == 0 {
-		old := j.votes.at(at - 1)
-		same := old.vote == n.vote && old.reason == n.reason
-		if j.conflict == Refuse && !same {
+	n, a := vote{said: j.sayings.id(said)}, aside{revision: b.Revision, time: rec.Time}
+	link := j.find(u, &said)
+	if at := *link; at != 0 && j.compare(j.sayings.of(j.votes.at(at-1).said), &said) == 0 {
+		old, before := j.votes.at(at-1), j.asideOf(at-1)
+		if j.conflict == Refuse && old.said != n.said {
 			return conflict(b)
 		}
 		j.tally.Replaced++
-		if b.Revision < old.revision {
+		if a.revision < before.revision {
 			return nil
 		}
-		old.revision = b.Revision
-		if same && old.time == n.time && slices.Equal(j.slicesOf(old), b.Slices) {
+		same := old.said == n.said && before.time == a.time && slices.Equal(j.slicesOf(before), b.Slices)
+		a.slices = before.slices
+		if !same {
+			j.setSlices(&a, b.Slices)
+		}
+		old.said = n.said
+		j.setAside(at-1, a)
+		if same {
 			return nil
 		}
-		n.next, n.slices = old.next, old.slices
-		j.setSlices(&n, b.Slices)
-		*old = n
 	} else {
 		n.next = at
-		j.setSlices(&n, b.Slices)
-		j.votes.push(n)
-		*link = uint32(j.votes.len())
+		j.setSlices(&a, b.Slices)
+		*link = j.addVote(n, a)
 	}
 	u.seen = max(u.seen, rec.Time)
-	j.sayVersions(rec, u, &n, out)
+	j.sayVersions(rec, u, said.version, out)
 	return nil
 }
 
@@ -173,12 +175,12 @@ func (j *judged) versionOf(prompt string) uint32 {
 	return j.prompt
 }
 
-// find is the link to n's slot, or to where it belongs.
-func (j *judged) find(u *judgedUnit, n *vote) *uint32 {
+// find is the link to the slot of what was said, or to where it belongs.
+func (j *judged) find(u *judgedUnit, said *saying) *uint32 {
 	link := &u.votes
 	for *link != 0 {
 		v := j.votes.at(*link - 1)
-		if j.compare(v, n) >= 0 {
+		if j.compare(j.sayings.of(v.said), said) >= 0 {
 			break
 		}
 		link = &v.next
@@ -186,7 +188,8 @@ func (j *judged) find(u *judgedUnit, n *vote) *uint32 {
 	return link
 }
 
-func (j *judged) compare(a, b *vote) int {
+// compare compares slots: by judge, swap and version.
+func (j *judged) compare(a, b *saying) int {
 	if a.judge != b.judge {
 		return cmp.Compare(j.names.of(a.judge), j.names.of(b.judge))
 	}
@@ -202,10 +205,10 @@ func (j *judged) compare(a, b *vote) int {
 	return cmp.Compare(j.names.of(a.version), j.names.of(b.version))
 }
 
-// sayVersions says what the unit is now in each prompt version that the vote is an
-// answer to.
-func (j *judged) sayVersions(rec *evalstream.Record, u *judgedUnit, n *vote, out *evalstream.Out) {
-	if first := u.versions; first != 0 && n.version != anyVersion {
+// sayVersions says what the unit is now in each prompt version that a vote of this one
+// is an answer to.
+func (j *judged) sayVersions(rec *evalstream.Record, u *judgedUnit, version uint32, out *evalstream.Out) {
+	if first := u.versions; first != 0 && version != anyVersion {
 		if v := j.versions.at(first - 1); v.name == anyVersion {
 			j.retract(rec, u, v, out)
 			u.versions = 0
@@ -214,17 +217,17 @@ func (j *judged) sayVersions(rec *evalstream.Record, u *judgedUnit, n *vote, out
 	link := &u.versions
 	for ; *link != 0; link = &j.versions.at(*link - 1).next {
 		v := j.versions.at(*link - 1)
-		if n.version == anyVersion {
+		if version == anyVersion {
 			j.say(rec, u, v, out)
-		} else if v.name == n.version {
+		} else if v.name == version {
 			j.say(rec, u, v, out)
 			return
 		}
 	}
-	if n.version == anyVersion && u.versions != 0 {
+	if version == anyVersion && u.versions != 0 {
 		return
 	}
-	j.versions.push(j.version(u, n.version))
+	j.versions.push(j.version(u, version))
 	*link = uint32(j.versions.len())
 	j.say(rec, u, j.versions.at(*link-1), out)
 }
@@ -275,28 +278,30 @@ func (j *judged) say(rec *evalstream.Record, u *judgedUnit, v *judgedVersion, ou
 // and whether any has slice fields.
 func (j *judged) gather(u *judgedUnit, v *judgedVersion) (at evalstream.Time, sliced bool) {
 	at = evalstream.NoTime
-	j.picks = j.picks[:0]
+	j.picks, j.pickedAt = j.picks[:0], j.pickedAt[:0]
 	for i := u.votes; i != 0; {
-		first := j.votes.at(i - 1)
-		var pick *vote // of the votes of one judge and order, the one of the version
+		first := j.sayings.of(j.votes.at(i - 1).said)
+		pick := uint32(0) // of the votes of one judge and order, the one of the version, + 1
 		for i != 0 {
 			n := j.votes.at(i - 1)
-			if n.judge != first.judge || n.swap != first.swap {
+			said := j.sayings.of(n.said)
+			if said.judge != first.judge || said.swap != first.swap {
 				break
 			}
-			if n.version == v.name || n.version == anyVersion && pick == nil {
-				pick = n
+			if said.version == v.name || said.version == anyVersion && pick == 0 {
+				pick = i
 			}
 			i = n.next
 		}
-		if pick == nil {
+		if pick == 0 {
 			continue
 		}
-		j.picks = append(j.picks, pick)
-		if at == evalstream.NoTime || pick.time != evalstream.NoTime && pick.time < at {
-			at = pick.time
+		j.picks, j.pickedAt = append(j.picks, j.votes.at(pick-1).said), append(j.pickedAt, pick-1)
+		a := j.asideOf(pick - 1)
+		if at == evalstream.NoTime || a.time != evalstream.NoTime && a.time < at {
+			at = a.time
 		}
-		sliced = sliced || pick.slices != 0
+		sliced = sliced || a.slices != 0
 	}
 	return at, sliced
 }
@@ -304,8 +309,8 @@ func (j *judged) gather(u *judgedUnit, v *judgedVersion) (at evalstream.Time, sl
 // slice sets the fields of the picked votes: each comes from the first verdict, by judge
 // and swap, that has it.
 func (j *judged) slice(s *evalstream.Score) {
-	for _, pick := range j.picks {
-		for _, sl := range j.slicesOf(pick) {
+	for _, pick := range j.pickedAt {
+		for _, sl := range j.slicesOf(j.asideOf(pick)) {
 			if !slices.ContainsFunc(s.Slices, func(have evalstream.Slice) bool { return have.Name == sl.Name }) {
 				s.Slices = append(slices.Clip(s.Slices), sl)
 			}

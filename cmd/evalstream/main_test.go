@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script/*.txtar. Beside testscript's commands there is sh, which runs its one argument with bash,
 // so that pipes can be tested; its output is that of the whole line, and it fails if any command of a pipe does.
+// says runs one row of commands.txtar.
 // The module's testdata folder is $DATA.
 func TestScripts(t *testing.T) {
 	data, err := filepath.Abs("../../testdata")
@@ -33,8 +34,9 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		ContinueOnError:     true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"sh": shell},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"sh": shell, "says": says},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DATA", data)
 			return nil

@@ -210,6 +210,31 @@ func TestSignalDrains(t *testing.T) {
 	}
 }
 
+// TestSignalTellsHowRulesStand: the exit code is the signal's, and whether a rule holds of
+// what was read is said.
+func TestSignalTellsHowRulesStand(t *testing.T) {
+	args := append(evaluation(t), "--fail-if", "success@1.value < 1", "--fail-if", "success@1.n >= 3", "--fail-if", "success@1{run=b}.n > 3")
+	p := start(t, args...)
+	p.write(runs(3))
+	for range 3 {
+		p.line()
+	}
+	p.signal(syscall.SIGTERM) // stdin stays open
+	_, stderr, code := p.rest()
+	if code != 143 {
+		t.Errorf("exit code %d, want 143", code)
+	}
+	for _, want := range []string{
+		"--fail-if 'success@1.value < 1': does not hold of what was read\n",
+		"--fail-if 'success@1.n >= 3': success@1 run=a: n is 3\n",
+		"--fail-if 'success@1{run=b}.n > 3': not enough data: no result of that group, only of success@1 run=a\n",
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("want %q, got\n%s", want, stderr)
+		}
+	}
+}
+
 // TestSignalPrintsTable: a table waits for the end, and a signal is one.
 func TestSignalPrintsTable(t *testing.T) {
 	rejects := filepath.Join(t.TempDir(), "rejects")

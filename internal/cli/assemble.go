@@ -27,6 +27,9 @@ type stage struct {
 func (s *session) assemble(ctx context.Context, list []stage, load bool) (*evalstream.Pipeline, error) {
 	c := s.common
 	whole := complete(list)
+	if err := checkOrder(whole); err != nil {
+		return nil, err
+	}
 	var steps []evalstream.Step
 	for i, st := range whole {
 		list := whole[:segmentEnd(whole, i)] // what lies behind a cut reads lines
@@ -131,7 +134,10 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i)}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), Advice: "--map"}
+	if list[i].auto {
+		plan.Advice = "evalstream parse --map"
+	}
 	for _, s := range o.Map {
 		m, err := codecs.ParseMapping(s)
 		if err != nil {

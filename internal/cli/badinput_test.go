@@ -220,7 +220,7 @@ func TestBadCommands(t *testing.T) {
 	eval(2, "aggregate: every: want a number of records above 0, got 0", "--every", "0", runs)
 	eval(2, `by "a,a": want each field once`, "--by", "a,a", runs)
 	eval(2, "confidence: want a number between 0 and 1, got 2", "--confidence", "2", runs)
-	eval(2, "interval: want one of wilson, ", "--interval", "wald", runs)
+	eval(2, "interval: want wilson, ", "--interval", "wald", runs)
 	eval(2, "ties", "--ties", "random", runs)
 	eval(2, "missing: want skip or miss", "--missing", "zero", runs)
 	eval(2, `output: want ndjson, table, csv, md, got "cvs"; did you mean "csv"?`, "-o", "cvs", runs)

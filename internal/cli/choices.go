@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"evalstream"
 	"evalstream/stages"
 	"evalstream/stages/metric"
 )
@@ -132,16 +131,7 @@ func addCompletion(root *cobra.Command) {
 			continue
 		}
 		c.GroupID, c.Short, c.Long = "other", "print a completion script for bash, zsh, fish or powershell", ""
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noCommand(cmd, args[0])
-		}
-		c.RunE = func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help() // nobody is left to tell that it cannot be written
-			return &saidError{evalstream.ExitUsage}
-		}
+		parent(c)
 		for _, shell := range c.Commands() {
 			shell.Short = "print the completion script for " + shell.Name()
 			shell.Long = shell.Short + ".\n\nLoad it, in this shell or from the file that your shell reads at its start, by\n\n\t" + loading(shell)

@@ -109,7 +109,7 @@ func (c *common) unit() (time.Duration, error) {
 	case "ns":
 		return time.Nanosecond, nil
 	}
-	return 0, evalstream.Usagef("time-unit: want s, ms, us or ns, got %q", c.timeUnit)
+	return 0, wrapUsage("%w", evalstream.NoChoice("time-unit", c.timeUnit, "s", "ms", "us", "ns"))
 }
 
 func (c *common) conflict() (stages.Conflict, error) {
@@ -136,7 +136,7 @@ func (c *common) check() error {
 	case "record":
 		return evalstream.Usagef("time-from record: the time stamps of topics are not read yet, and files and pipes have none; use body")
 	default:
-		return evalstream.Usagef("time-from: want body or record, got %q", c.timeFrom)
+		return wrapUsage("%w", evalstream.NoChoice("time-from", c.timeFrom, "body", "record"))
 	}
 	if _, err := c.unit(); err != nil {
 		return err

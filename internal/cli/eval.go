@@ -11,21 +11,8 @@ import (
 
 // eval is the ready pipelines: files in, a table or NDJSON out.
 func (e *env) eval() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noCommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
-	return cmd
+	return parent(&cobra.Command{Use: "eval", Short: "evaluate files: retrieval, fewshot, judge or agreement", GroupID: "ready"},
+		e.evalRetrieval(), e.evalFewshot(), e.evalJudge(), e.evalAgreement())
 }
 
 // ready is what a ready command fills: one parse, one score, one aggregate.
@@ -118,17 +105,20 @@ func (e *env) evalAgreement() *cobra.Command {
 
 // ready builds the same pipeline that YAML or a pipe of stages would, and runs it.
 func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
-	sink, done, err := e.openReady(cmd.Name(), r)
+	list := []stage{
+		{verb: "parse", name: "parse", options: &r.parse},
+		{verb: "score", name: "score", options: &r.score},
+		{verb: "aggregate", name: "aggregate", options: &r.aggregate},
+	}
+	if err := r.common.checkRules(list); err != nil {
+		return err // before a file is opened
+	}
+	sink, done, err := e.openReady(r)
 	if err != nil {
 		return err
 	}
 	if sink, done, err = besideReviews(r.review, files, r.common.state != "", sink, done); err != nil {
 		return err
-	}
-	list := []stage{
-		{verb: "parse", name: "parse", options: &r.parse},
-		{verb: "score", name: "score", options: &r.score},
-		{verb: "aggregate", name: "aggregate", options: &r.aggregate},
 	}
 	return e.do(cmd, "eval "+cmd.Name(), r.common, append([]string{r.score.Gold}, files...), list, files, true, sink, done)
 }

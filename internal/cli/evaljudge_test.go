@@ -411,7 +411,7 @@ func TestEvalJudgeUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	f("is an input of this command", "--review", example, example)
-	f("panel: want each judge once, got a twice", "--panel", "a,b,a")
-	f("panel: want judges between commas, got an empty name", "--panel", "a,,b")
+	f("--panel \"a,b,a\": want each judge once, got a twice", "--panel", "a,b,a")
+	f("--panel \"a,,b\": want judges between commas, got an empty name", "--panel", "a,,b")
 	f("by \"mode,judge\": want fields of units", "--by", "mode,judge")
 }

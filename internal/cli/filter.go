@@ -65,7 +65,7 @@ func (e *env) do(cmd *cobra.Command, verb string, c *common, inputs []string, li
 // doWith is do with topics in place of files and of the rejects file; nil: there are none.
 func (e *env) doWith(cmd *cobra.Command, verb string, c *common, inputs []string, list []stage, files []string, gather bool, sink evalstream.Sink, done func() error, ends *ends) error {
 	ctx := cmd.Context()
-	if err := c.needsResults(list); err != nil {
+	if err := c.checkRules(list); err != nil {
 		return err
 	}
 	s, err := e.begin(verb, c, inputs...)

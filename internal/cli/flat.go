@@ -18,7 +18,8 @@ import (
 
 // CSV is a sink that writes each result as a row as it comes: the columns of NDJSON,
 // with a column a field of by, a pair of columns a method of intervals, and the window
-// as start and end. A cell is empty where NDJSON has null or nothing.
+// as start and end. A cell is empty where NDJSON has null or nothing; by names the fields
+// of the grouping, so a field's empty cell is null if by has it.
 type CSV struct {
 	fields []string
 	w      *csv.Writer
@@ -36,7 +37,7 @@ func intervalColumns() []string {
 }
 
 func (s *CSV) header() []string {
-	cols := []string{"metric"}
+	cols := []string{"metric", "by"}
 	for _, f := range s.fields {
 		cols = append(cols, columnName(f))
 	}
@@ -85,12 +86,15 @@ func (s *CSV) begin() error {
 }
 
 func (s *CSV) row(r *evalstream.Result) ([]string, error) {
-	row := []string{r.Metric}
+	var by []string
+	for _, s := range r.By {
+		by = append(by, s.Name)
+	}
+	row := []string{r.Metric, strings.Join(by, ",")}
 	for _, f := range s.fields {
-		i := slices.IndexFunc(r.By, func(by evalstream.Slice) bool { return by.Name == f })
 		cell := ""
-		if i >= 0 && r.By[i].Value != "null" {
-			cell = plainText(r.By[i].Value)
+		if i := slices.Index(by, f); i >= 0 {
+			cell = csvText(r.By[i].Value)
 		}
 		row = append(row, cell)
 	}
@@ -178,6 +182,19 @@ func lostOutput(err error) error {
 
 func float(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 func integer(n int64) string { return strconv.FormatInt(n, 10) }
+
+// csvText is a JSON literal as a cell: nothing for null, and a string without its
+// quotes, unless it is empty or begins with one, so that no two literals but a number
+// and its digits in quotes are one cell.
+func csvText(literal string) string {
+	if literal == "" || literal == "null" {
+		return ""
+	}
+	if text := plainText(literal); text != "" && text[0] != '"' {
+		return text
+	}
+	return literal
+}
 
 // plainText is a JSON literal without the quotes of a string.
 func plainText(literal string) string {

@@ -54,11 +54,11 @@ func TestCSV(t *testing.T) {
 	}
 	want := []map[string]string{
 		{
-			"metric": "success@1", "run": `a,"b"`, "by_n": "7", "value": "0.5", "num": "1", "den": "2", "n": "2", "missing": "1", "pending": "0", "unjudged": "3",
+			"metric": "success@1", "by": "run,n", "run": `a,"b"`, "by_n": "7", "value": "0.5", "num": "1", "den": "2", "n": "2", "missing": "1", "pending": "0", "unjudged": "3",
 			"wilson_low": "0.1", "wilson_high": "0.9", "confidence": "0.95", "closed": "true", "final": "true", "revision": "0", "through": "runs, all.ndjson:9", "settings": "abc",
 		},
 		{
-			"metric": "alpha", "window_start": "1970-01-01T00:00:00Z", "window_end": "1970-01-01T01:00:00Z", "undefined": "no_units", "n": "0", "pending": "0", "unjudged": "0",
+			"metric": "alpha", "by": "n", "window_start": "1970-01-01T00:00:00Z", "window_end": "1970-01-01T01:00:00Z", "undefined": "no_units", "n": "0", "pending": "0", "unjudged": "0",
 			"units": "0", "values": "0", "closed": "false", "final": "true", "revision": "0",
 		},
 	}
@@ -70,9 +70,40 @@ func TestCSV(t *testing.T) {
 	if err := NewCSV(&empty, nil).End(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(empty.String(), "metric,window_start,") || strings.Count(empty.String(), "\n") != 1 {
+	if !strings.HasPrefix(empty.String(), "metric,by,window_start,") || strings.Count(empty.String(), "\n") != 1 {
 		t.Errorf("without results: %q, want the header", empty.String())
 	}
+}
+
+// null, an empty string, a string of two quotes and a field that the grouping does not
+// have are told apart by whoever reads the file, whatever it makes of quoted cells.
+func TestCSVGroups(t *testing.T) {
+	f := func(by []evalstream.Slice, want ...string) {
+		t.Helper()
+		var b strings.Builder
+		s := NewCSV(&b, []string{"run", "n"})
+		r := &evalstream.Result{Metric: "mrr", By: by, Window: evalstream.Window{All: true}}
+		if err := s.Write(t.Context(), []evalstream.Record{{Body: r}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.End(); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, rows[1][1:4]); d != "" {
+			t.Errorf("%v (-want +got):\n%s", by, d)
+		}
+	}
+	f([]evalstream.Slice{{Name: "run", Value: "null"}}, "run", "", "")
+	f([]evalstream.Slice{{Name: "run"}}, "run", "", "")
+	f([]evalstream.Slice{{Name: "run", Value: `""`}}, "run", `""`, "")
+	f([]evalstream.Slice{{Name: "run", Value: `"\"\""`}}, "run", `"\"\""`, "")
+	f([]evalstream.Slice{{Name: "run", Value: `"null"`}}, "run", "null", "")
+	f([]evalstream.Slice{{Name: "run", Value: `"a"`}, {Name: "n", Value: "null"}}, "run,n", "a", "")
+	f(nil, "", "", "")
 }
 
 func TestMarkdown(t *testing.T) {

@@ -65,6 +65,7 @@ func both(a, b evalstream.Hooks) evalstream.Hooks {
 			}
 		},
 		Took: pair(a.Took, b.Took), Made: pair(a.Made, b.Made), Rejected: pairRejected(a.Rejected, b.Rejected),
+		Calls: pairCalls(a.Calls, b.Calls),
 	}
 }
 
@@ -91,6 +92,19 @@ func pairRejected(a, b func(string, evalstream.Class)) func(string, evalstream.C
 	return func(step string, class evalstream.Class) {
 		a(step, class)
 		b(step, class)
+	}
+}
+
+func pairCalls(a, b func(string, evalstream.Calls)) func(string, evalstream.Calls) {
+	if a == nil || b == nil {
+		if a == nil {
+			return b
+		}
+		return a
+	}
+	return func(step string, now evalstream.Calls) {
+		a(step, now)
+		b(step, now)
 	}
 }
 

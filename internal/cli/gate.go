@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -236,13 +237,18 @@ type gates struct {
 	rules   []*rule
 	metrics []string // seen
 	groups  []string // seen of metrics that rules name, the first few
+	// latest is what was last published of the results that rules mean and that are not
+	// final, by name.
+	latest map[string]*evalstream.Result
 }
 
-// Result judges r if it is final.
+// Result judges r if it is final, and else remembers it.
 func (g *gates) Result(r *evalstream.Result) {
 	if !r.Final {
+		g.remember(r)
 		return
 	}
+	delete(g.latest, resultName(r))
 	if !slices.Contains(g.metrics, r.Metric) {
 		g.metrics = append(g.metrics, strings.Clone(r.Metric))
 	}
@@ -254,6 +260,38 @@ func (g *gates) Result(r *evalstream.Result) {
 			}
 		}
 	}
+}
+
+func (g *gates) remember(r *evalstream.Result) {
+	if !slices.ContainsFunc(g.rules, func(u *rule) bool { return u.matches(r) }) {
+		return
+	}
+	if g.latest == nil {
+		g.latest = map[string]*evalstream.Result{}
+	}
+	kept := *r
+	kept.Metric, kept.By = strings.Clone(r.Metric), slices.Clone(r.By)
+	for i, s := range kept.By {
+		kept.By[i] = evalstream.Slice{Name: strings.Clone(s.Name), Value: strings.Clone(s.Value)}
+	}
+	kept.Through, kept.Intervals = nil, slices.Clone(r.Intervals)
+	g.latest[resultName(&kept)] = &kept
+}
+
+// soFar tells how each rule stands after a signal, by the results of what had been read:
+// the exit code is the signal's.
+func (g *gates) soFar(w io.Writer, verb string) {
+	for _, name := range slices.Sorted(maps.Keys(g.latest)) {
+		r := *g.latest[name]
+		r.Final = true
+		g.Result(&r)
+	}
+	for _, u := range g.rules {
+		if u.matched > 0 && u.held+u.lacking == 0 {
+			fmt.Fprintf(w, "evalstream %s: --fail-if '%s': does not hold of what was read\n", verb, u.text)
+		}
+	}
+	_ = g.judge(w, verb) // it tells the others; the code is the signal's
 }
 
 // judge tells which rules held or could not be judged. The error stands for exit code 10
@@ -296,19 +334,6 @@ func (g *gates) unmatched(u *rule) string {
 		return fmt.Sprintf("no result of metric %q%s", u.metric, didYouMean(u.metric, g.metrics))
 	}
 	return "no result of that group, only of " + strings.Join(g.groups, "; ")
-}
-
-// check refuses rules on metrics that a command with these metrics cannot publish.
-func (g *gates) check(published []string) error {
-	for _, u := range g.rules {
-		if !slices.Contains(published, u.metric) {
-			return &evalstream.ExitError{
-				Code: evalstream.ExitUsage, Err: fmt.Errorf("fail-if %q: no metric %q here%s", u.text, u.metric, didYouMean(u.metric, published)),
-				Hint: "a ranked measure is computed if --measure names it",
-			}
-		}
-	}
-	return nil
 }
 
 // errNoResults says that a command has rules and publishes nothing that they could be about.

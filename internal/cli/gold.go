@@ -29,7 +29,7 @@ func (s *session) loadGold(ctx context.Context, edge, source string) (*stages.Go
 	if err != nil {
 		return nil, err
 	}
-	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit, NoAdvice: true}
+	plan := codecs.Plan{As: kindOf(in.head, "qrel"), NoTime: true, TimeUnit: unit}
 	p, err := evalstream.New("gold",
 		evalstream.Step{Name: "parse gold", New: stages.NewParse(func() (stages.Decoder, error) { return codecs.NewDecoder(plan) })},
 		evalstream.Step{Name: "gold", New: func() (evalstream.Stage, error) { return gold, nil }},

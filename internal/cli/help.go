@@ -34,6 +34,36 @@ func flagGroups() []flagGroup {
 // helpWidth is how wide help is.
 const helpWidth = defaultWidth
 
+// help is the command that says more of another.
+func (e *env) help(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "say more of a command", GroupID: "other",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 {
+				err = noCommand(cmd, rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			help(e.stdout, cmd)
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) (names []string, _ cobra.ShellCompDirective) {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() && strings.HasPrefix(c.Name(), begun) {
+					names = append(names, cobra.CompletionWithDesc(c.Name(), c.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
 // help prints what a person must know to use cmd, at most 80 columns wide.
 func help(w io.Writer, cmd *cobra.Command) {
 	var b strings.Builder

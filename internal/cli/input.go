@@ -51,6 +51,7 @@ func (s *session) open(ctx context.Context, edges []string, gather bool, digest 
 	}
 	src := NewSource(s.stdin, inputs...)
 	src.MaxLine = int(s.common.maxLine)
+	s.files = append(s.files, src)
 	p := &peeked{src: src}
 	if s.kept != nil {
 		p.digest = digest

@@ -145,6 +145,7 @@ func (l *linter) lint(ctx context.Context, data []byte) {
 	c := l.common(spec)
 	list, at := l.stages(ctx, spec, c)
 	l.whole(ctx, c, list, at)
+	l.rules(spec, list)
 	l.edges(spec)
 }
 
@@ -318,8 +319,24 @@ func (l *linter) whole(ctx context.Context, c *common, list []stage, at []evalst
 		i = max(i, 0)
 		l.fault(at[i].Line, at[i].Column, err.Error())
 	})
-	if err := c.needsResults(list); err != nil {
-		l.fault(at[len(at)-1].Line, at[len(at)-1].Column, err.Error())
+}
+
+// rules checks each --fail-if by what the stages can publish.
+func (l *linter) rules(spec *evalstream.Spec, list []stage) {
+	if len(list) < len(spec.Stages) {
+		return // what is at fault there might publish it
+	}
+	for _, o := range spec.Options {
+		if o.Name != "fail_if" {
+			continue
+		}
+		u, err := parseRule(o.Value)
+		if err != nil {
+			continue // it was said
+		}
+		if err := checkRule(u, list); err != nil {
+			l.fault(o.Line, o.Column, err.Error())
+		}
 	}
 }
 

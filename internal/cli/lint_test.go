@@ -60,17 +60,29 @@ func TestLint(t *testing.T) {
 		`3:1: pipeline: horizon: want a time span such as 500ms, 15m, 1h or 30d, got "soon"`,
 		`4:1: pipeline: max_rejects: want a number or a share such as 100 or 0.5%, got "200%"`)
 	f("interval: [wilson, wald]\non_conflict: keep\nstages:\n  - aggregate: {}\n",
-		"1:20: pipeline: interval: want one of wilson, beta_cs, normal_mixture_cs, poisson_bootstrap, got \"wald\"",
+		"1:20: pipeline: interval: want wilson, beta_cs, normal_mixture_cs or poisson_bootstrap, got \"wald\"",
 		`2:1: pipeline: on-conflict: want replace or reject, got "keep"`)
 	f("fail_if: ['f1.value < 1', 'f1.valeu < 1']\nstages:\n  - score: {}\n",
-		`1:27: pipeline: fail_if: want .value, .low, .high or .n, got .valeu in "f1.valeu < 1"; did you mean "value"?`,
-		"3:5: fail-if: want a command that publishes results, such as aggregate, merge, eval or a pipeline with one of them")
+		"1:11: fail-if: want a command that publishes results, such as aggregate, merge, eval or a pipeline with one of them",
+		`1:27: pipeline: fail_if: want .value, .low, .high or .n, got .valeu in "f1.valeu < 1"; did you mean "value"?`)
+
+	// Rules that no result can be meant by; which metrics there are is known from the kind of the lines, or from what score is told.
+	f("fail_if: [mrrr.value < 1, 'mrr{rum=a}.low < 1', 'mrr{run=a,window=1h}.n < 1']\nstages:\n  - score: {measure: mrr}\n  - aggregate: {}\n",
+		`1:11: fail-if "mrrr.value < 1": no metric "mrrr" here; did you mean "mrr"?`, `1:27: fail-if "mrr{rum=a}.low < 1": no grouping has the field "rum"; did you mean "run"?`)
+	f("fail_if: success@1.value < 1\nstages:\n  - parse: {as: prediction}\n  - score: {}\n  - aggregate: {}\n",
+		`1:1: fail-if "success@1.value < 1": no metric "success@1" here (have f1, precision, recall, macro_f1, macro_precision, macro_recall)`)
+	f("fail_if: [alfa.value < 1, 'alpha{topic=x}.n < 1']\nstages:\n  - parse: {as: rating}\n  - score: {}\n  - aggregate: {by: [topic]}\n",
+		`1:11: fail-if "alfa.value < 1": no metric "alfa" here; did you mean "alpha"?`)
+	f("fail_if: success@1.value < 1\nstages:\n  - rank: {passages: p, method: bm25}\n  - score: {gold: g, measure: [mrr, success@10]}\n  - aggregate: {}\n  - merge: {}\n",
+		`1:1: fail-if "success@1.value < 1": no metric "success@1" here; did you mean "success@10"?`)
+	f("fail_if: clarity_judged.value < 1\nstages:\n  - parse: {as: verdict}\n  - score: {}\n  - aggregate: {}\n")
+	f("fail_if: anything.value < 1\nstages:\n  - score: {}\n  - aggregate: {}\n")
 
 	// Stages.
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
 	f("stages:\n  - score: {}\n    via: scored\n", `2:5: score: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
 	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
-		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties "tec": want one of trec, rank, worst, best, expected`, "2:43: gold: want a value, got fields")
+		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties: want trec, rank, worst, best or expected, got "tec"; did you mean "trec"?`, "2:43: gold: want a value, got fields")
 	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",
 		`2:28: score: measure "sucess@1" is unknown: did you mean success@1?`, `2:38: score: measure "mrr": want it once, got it twice`, `2:43: score: measure "map@0": want map or map@K with K a whole number from 1 to 2147483647`)
 	f("stages:\n  - score: {ties: expected, measure: [mrr, map]}\n", `2:44: score: measure "map" has no expected value over ties here: want ties trec, rank, worst or best, or another measure`)
@@ -82,8 +94,8 @@ func TestLint(t *testing.T) {
 		`2:69: aggregate: window: window "1w": want a time span such as 500ms, 15m, 1h or 30d, got "1w"`,
 		"2:74: aggregate: every: want a number of records above 0, got -1",
 		"2:85: aggregate: missing: want skip or miss, got \"none\"",
-		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"`,
-		`2:117: aggregate: zero division: want one, zero or null, got "two"`,
+		`2:100: aggregate: level: want nominal, ordinal, interval or ratio, got "cardinal"; did you mean "ordinal"?`,
+		`2:117: aggregate: zero-division: want one, zero or null, got "two"`,
 		"2:137: aggregate: want bootstrap, r and max-groups above 0, got 1000, 0.18, -1")
 	f("stages:\n  - aggregate: {by: 'run,seed', over: seed}\n", `2:33: aggregate: by "run,seed": the mean is taken over seed, so it cannot be grouped by`)
 	f("stages:\n  - parse: {map: [x, 'run=model']}\n", `2:19: parse: map: want FIELD=/json/pointer, got "x"`, `2:22: parse: map: run: want a JSON Pointer that begins with /, got "model" (for example run=/model)`)
@@ -92,8 +104,17 @@ func TestLint(t *testing.T) {
 	}
 
 	// Stages together.
-	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: pipeline: step "score": want a name of its own, got it twice; rename one with as: NAME`)
-	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: pipeline: step "aggregate": want it before the gathering steps, got it after`)
+	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "score", which leaves score, review alone`)
+	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: step "aggregate": aggregate reads score: want it before step "merge", which leaves result alone`)
+	f("stages:\n  - aggregate: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "aggregate", which leaves result, partial alone`)
+	f("stages:\n  - score: {}\n  - aggregate: {}\n  - merge: {}\n")
+	f("stages:\n  - context-prefix: {}\n  - parse: {}\n  - context-prefix: {}\n    as: again\n", `3:5: step "parse": parse reads lines: want it in front or behind a via:, got it after step "context-prefix"`)
+	f("stages:\n  - context-prefix: {}\n  - context-prefix: {}\n", `3:5: pipeline: step "context-prefix": want a name of its own, got it twice; rename one with as: NAME`)
+
+	// The name of a field is text.
+	f("stages:\n  - score: {}\n  - aggregate: {over: 7, by: [run, 1.5, '7']}\n",
+		`3:17: aggregate: over: want the name of a field, got the number 7; a field of that name is written "7"`,
+		`3:36: aggregate: by: want the name of a field, got the number 1.5; a field of that name is written "1.5"`)
 }
 
 func TestLintFiles(t *testing.T) {
@@ -102,10 +123,10 @@ func TestLintFiles(t *testing.T) {
 	if err := os.WriteFile(there, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("from: %s\nto: %s\nrejects: %s\nstages:\n  - score: {gold: %s}\n  - score: {gold: %s}\n    as: again\n  - score: {gold: inline}\n    as: third\n",
-		filepath.Join(dir, "runs"), filepath.Join(dir, "nowhere", "out"), filepath.Join(dir, "rejects"), there, filepath.Join(dir, "gold"))
+	text := fmt.Sprintf("from: %s\nto: %s\nrejects: %s\nstages:\n  - rank: {passages: %s, method: bm25}\n  - classify: {instances: %s}\n  - score: {gold: inline}\n",
+		filepath.Join(dir, "runs"), filepath.Join(dir, "nowhere", "out"), filepath.Join(dir, "rejects"), there, filepath.Join(dir, "instances"))
 	got := strings.ReplaceAll(strings.Join(lintText(t, text, true), "\n"), dir, "DIR")
-	want := "1:7: from: DIR/runs: no such file or directory\n2:5: to: DIR/nowhere: no such file or directory\n6:13: score: gold: DIR/gold: no such file or directory"
+	want := "1:7: from: DIR/runs: no such file or directory\n2:5: to: DIR/nowhere: no such file or directory\n6:16: classify: instances: DIR/instances: no such file or directory"
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -118,7 +139,7 @@ func TestLintMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := command(t, "", "lint", path)
-	want := "guide.md:5:5: stages: no verb \"scor\"; did you mean \"score\"?\nguide.md:19:13: score: ties \"no\": want one of trec, rank, worst, best, expected\n"
+	want := "guide.md:5:5: stages: no verb \"scor\"; did you mean \"score\"?\nguide.md:19:13: score: ties: want trec, rank, worst, best or expected, got \"no\"\n"
 	if got := strings.ReplaceAll(s.stdout, path, "guide.md"); s.code != 2 || got != want || s.stderr != "" {
 		t.Errorf("exit code %d: %s%s, want 2: %s", s.code, got, s.stderr, want)
 	}

@@ -47,12 +47,13 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	return e.exit(args, err)
+	cmd, err := root.ExecuteContextC(ctx)
+	return e.exit(cmd.CommandPath(), err)
 }
 
-// exit prints an error and returns the exit code that it stands for.
-func (e *env) exit(args []string, err error) int {
+// exit prints an error of the command name and returns the exit code that it stands
+// for.
+func (e *env) exit(name string, err error) int {
 	if err == nil || errors.Is(err, file.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) {
 		return evalstream.ExitDone
 	}
@@ -62,18 +63,12 @@ func (e *env) exit(args []string, err error) int {
 	if said, ok := errors.AsType[*saidError](err); ok {
 		return said.code
 	}
-	name := "evalstream"
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		name += " " + args[0]
-		if args[0] == "eval" && len(args) > 1 && !strings.HasPrefix(args[1], "-") {
-			name += " " + args[1]
-		}
-	}
 	if faults, ok := errors.AsType[evalstream.Faults](err); ok {
 		fmt.Fprintln(e.stderr, faults)
 		return evalstream.ExitUsage
 	}
-	fmt.Fprintf(e.stderr, "%s: %v\n", name, err)
+	verb := name[strings.LastIndexByte(name, ' ')+1:]
+	fmt.Fprintf(e.stderr, "%s: %s\n", name, strings.TrimPrefix(err.Error(), verb+": ")) // of a filter the stage is the command
 	if x, ok := errors.AsType[*evalstream.ExitError](err); ok {
 		if x.Hint != "" {
 			fmt.Fprintf(e.stderr, "hint: %s\n", x.Hint)
@@ -118,22 +113,12 @@ func (e *env) root() *cobra.Command {
 			"4 input or output lost; 5 state in use or of another command; 10 a --fail-if rule held;\n" +
 			"11 not enough data for it; 12 results or vectors of different settings;\n" +
 			"130 or 143 after a signal. trec-eval has trec_eval's own.",
-		Example:       "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return noCommand(cmd, args[0])
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          e.fromEnvironment,
+		Example:           "  evalstream eval retrieval --qrels testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: e.fromEnvironment,
 	}
+	parent(root)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return flagFault(cmd, err)
 	})
@@ -143,7 +128,7 @@ func (e *env) root() *cobra.Command {
 		root.AddCommand(c)
 	}
 	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.verbs(), e.man(), e.version())
-	root.SetHelpCommandGroupID("other")
+	root.SetHelpCommand(e.help(root))
 	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
 	root.SetOut(e.stdout) // completion writes to what is set when it is made
@@ -151,6 +136,22 @@ func (e *env) root() *cobra.Command {
 	addCompletion(root)
 	completions(root)
 	return root
+}
+
+// parent makes cmd a command that does nothing by itself: it has the commands below.
+func parent(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return noCommand(cmd, args[0])
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_ = cmd.Help() // nobody is left to tell that it cannot be written
+		return &saidError{evalstream.ExitUsage}
+	}
+	cmd.AddCommand(below...)
+	return cmd
 }
 
 // noCommand is a command that cmd does not have.
@@ -167,11 +168,17 @@ func flagFault(cmd *cobra.Command, err error) error {
 	if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
 		return noCommand(cmd, args[0])
 	}
+	if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		name := bad.GetFlag().Name
+		reason := strings.TrimPrefix(bad.Unwrap().Error(), name)
+		reason = strings.TrimPrefix(strings.TrimPrefix(reason, fmt.Sprintf(" %q", bad.GetValue())), ": ")
+		err = fmt.Errorf("--%s %q: %s", name, bad.GetValue(), reason)
+	}
 	meant := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if name := nearest(unknown.GetSpecifiedName(), names); name != "" {
+		if name := evalstream.Nearest(unknown.GetSpecifiedName(), names); name != "" {
 			meant = fmt.Sprintf("; did you mean --%s?", name)
 		}
 	}

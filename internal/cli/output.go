@@ -53,41 +53,6 @@ func groupFields(by [][]string) []string {
 	return fields
 }
 
-// needsResults refuses rules where nothing is published that they could be about.
-func (c *common) needsResults(list []stage) error {
-	if len(c.failIf) == 0 {
-		return nil
-	}
-	for _, s := range list {
-		if s.verb == "aggregate" || s.verb == "merge" {
-			return nil
-		}
-	}
-	return evalstream.Usagef("%w", errNoResults)
-}
-
-// readyMetrics are the metrics that a ready command publishes; nil if they depend on
-// the records.
-func readyMetrics(name string, r *ready) ([]string, error) {
-	switch name {
-	case "retrieval":
-		scoring, err := r.score.Scoring()
-		if err != nil {
-			return nil, wrapUsage("%w", err)
-		}
-		var names []string
-		for _, m := range scoring.Measures {
-			names = append(names, m.String())
-		}
-		return names, nil
-	case "fewshot":
-		return []string{"f1", "precision", "recall", "macro_f1", "macro_precision", "macro_recall"}, nil
-	case "agreement":
-		return []string{"alpha"}, nil
-	}
-	return nil, nil
-}
-
 // watchable makes a ready command publish each second, for the progress line, where a
 // table at the end is all that goes to stdout.
 func (e *env) watchable(r *ready) {
@@ -112,20 +77,8 @@ func fieldsOf(r *ready) ([]string, error) {
 	return fields, nil
 }
 
-// openReady is where a ready command's results go, once its rules are known to be about
-// something that it publishes.
-func (e *env) openReady(name string, r *ready) (evalstream.Sink, func() error, error) {
-	if len(r.common.failIf) > 0 {
-		metrics, err := readyMetrics(name, r)
-		if err != nil {
-			return nil, nil, err
-		}
-		if g := (&gates{rules: r.common.failIf}); metrics != nil {
-			if err := g.check(metrics); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
+// openReady is where a ready command's results go.
+func (e *env) openReady(r *ready) (evalstream.Sink, func() error, error) {
 	fields, err := fieldsOf(r)
 	if err != nil {
 		return nil, nil, err

@@ -119,7 +119,7 @@ func TestEnvironment(t *testing.T) {
 	tatqa := []string{"eval", "retrieval", testdata + "tatqa/tatqa_dev.bm25.run"}
 	qrels := testdata + "tatqa/tatqa_dev.qrels"
 	s := f(0, "", map[string]string{"EVALSTREAM_QRELS": qrels, "EVALSTREAM_MEASURE": "mrr; success@1", "EVALSTREAM_QUIET": "true", "EVALSTREAM_OUTPUT": "csv"}, tatqa...)
-	if s.stderr != "" || strings.Count(s.stdout, "\n") != 3 || !strings.Contains(s.stdout, "\nmrr,bm25,") {
+	if s.stderr != "" || strings.Count(s.stdout, "\n") != 3 || !strings.Contains(s.stdout, "\nmrr,run,bm25,") {
 		t.Errorf("by the environment: %s%s", s.stdout, s.stderr)
 	}
 	s = f(0, "1,668", map[string]string{"EVALSTREAM_QRELS": qrels, "EVALSTREAM_MEASURE": "mrr"}, append(tatqa, "--measure", "map")...)

@@ -14,14 +14,15 @@ import (
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
 	common := c.flags("plan")
-	w := stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16, Passages: 100_000, Words: 60}
+	w := stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16, Passages: 100_000, Words: 60, Instances: 100_000}
 	own := flag.NewFlagSet("plan", flag.ContinueOnError)
 	own.Int64Var(&w.Units, "units", w.Units, "plan memory for `N` units: queries, predictions or rated items")
-	own.Int64Var(&w.Runs, "runs", w.Runs, "plan memory for `N` runs of each unit, or coders")
+	own.Int64Var(&w.Runs, "runs", w.Runs, "plan memory for `N` runs of each unit, or coders, or judges")
 	own.Int64Var(&w.Depth, "depth", w.Depth, "plan memory for lists of `N` passages; 0: predictions are labels")
 	own.Int64Var(&w.Judgments, "judgments", w.Judgments, "plan memory for `N` judgments of each unit")
 	own.Int64Var(&w.Passages, "passages", w.Passages, "plan memory for `N` passages to rank")
 	own.Int64Var(&w.Words, "words", w.Words, "plan memory for passages of `N` words that differ, ranked by bm25")
+	own.Int64Var(&w.Instances, "instances", w.Instances, "plan memory for `N` instances that episodes name")
 	own.Int64Var(&w.IDBytes, "id-bytes", w.IDBytes, "plan memory for ids of `N` bytes")
 	own.Int64Var(&w.Cells, "cells", w.Cells, "plan memory for `N` groups times windows (default: what one of them takes)")
 	cmd := &cobra.Command{
@@ -75,6 +76,7 @@ func (e *env) printPlan(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	b.WriteByte('\n')
 	holdingsText(&b, w, holdings(list, w))
 	growthText(&b, list, c)
+	stateText(&b, list, c)
 	if _, err := e.stdout.Write([]byte(b.String())); err != nil {
 		return lostOutput(err)
 	}
@@ -102,7 +104,13 @@ func holdings(list []stage, w stages.Workload) []held {
 			w.Dims = int64(o.Dims)
 		case *stages.RankOptions:
 			add(s, w.Ranked(o.Method))
+		case *stages.ClassifyOptions:
+			add(s, w.Sentences(o.Method == stages.ClassifyPrototype))
 		case *stages.ScoreOptions:
+			if scoredKind(list) == "verdict" {
+				add(s, w.Judged())
+				break
+			}
 			w.Measures = int64(max(1, len(o.Measures)))
 			if len(o.Measures) == 0 {
 				w.Measures = int64(len(stages.DefaultMeasures()))
@@ -198,6 +206,24 @@ func mebibytes(n int64) string {
 		return fixed(mib, 1)
 	}
 	return count(int64(mib + .5))
+}
+
+// stateText says what --state does to memory.
+func stateText(b *strings.Builder, list []stage, c *common) {
+	if c.state == "" {
+		return
+	}
+	var of []string
+	for _, s := range list {
+		if o, ok := s.options.(*stages.ScoreOptions); ok && o.Gold == "" || s.verb == "aggregate" {
+			of = append(of, s.name)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	hang(b, "", fmt.Sprintf("with --state %s: the units of %s take at most %s of memory (--state-memory), each, and others are read back from there; its database takes some 64 MiB more. Cells stay in memory.", c.state, strings.Join(of, " and of "), c.stateMemory.String()))
 }
 
 // growthText says what grows as long as records come.

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,6 +61,9 @@ type Progress struct {
 	lines   atomic.Int64
 	rejects atomic.Int64
 
+	waiting sync.Mutex                  // guards calls
+	calls   map[string]evalstream.Calls // of remote steps, by name
+
 	stop chan struct{}
 	done chan struct{}
 	once sync.Once
@@ -84,7 +89,7 @@ func NewProgress(w io.Writer, style Style, width int, snapshot func() Snapshot) 
 	if snapshot == nil {
 		snapshot = func() Snapshot { return Snapshot{} }
 	}
-	p := &Progress{w: w, style: style, width: width, snapshot: snapshot, stop: make(chan struct{}), done: make(chan struct{})}
+	p := &Progress{w: w, style: style, width: width, snapshot: snapshot, calls: map[string]evalstream.Calls{}, stop: make(chan struct{}), done: make(chan struct{})}
 	if style == StyleNone {
 		close(p.done)
 		return p
@@ -96,11 +101,30 @@ func NewProgress(w io.Writer, style Style, width int, snapshot func() Snapshot) 
 
 // Hooks are for the job that is shown.
 func (p *Progress) Hooks() evalstream.Hooks {
-	return evalstream.Hooks{Block: func(at evalstream.Progress) {
-		// Blocks of several partitions may report out of order; counts only grow.
-		grow(&p.lines, at.Lines)
-		grow(&p.rejects, at.Rejects)
-	}}
+	return evalstream.Hooks{
+		Block: func(at evalstream.Progress) {
+			// Blocks of several partitions may report out of order; counts only grow.
+			grow(&p.lines, at.Lines)
+			grow(&p.rejects, at.Rejects)
+		},
+		Calls: func(step string, now evalstream.Calls) {
+			p.waiting.Lock()
+			defer p.waiting.Unlock()
+			p.calls[step] = now
+		},
+	}
+}
+
+// remote is the step that has most records to wait for; "" if none waits.
+func (p *Progress) remote() (step string, now evalstream.Calls) {
+	p.waiting.Lock()
+	defer p.waiting.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(p.calls)) {
+		if c := p.calls[name]; c.Records-c.Settled > now.Records-now.Settled {
+			step, now = name, c
+		}
+	}
+	return step, now
 }
 
 func grow(v *atomic.Int64, n int64) {
@@ -149,9 +173,13 @@ func (p *Progress) step(now time.Time) {
 		p.samples = p.samples[1:]
 	}
 	st := state{Snapshot: s, lines: n.lines, rejects: p.rejects.Load()}
+	st.step, st.calls = p.remote()
+	if st.step != "" && s.ReadBytes >= s.TotalBytes {
+		st.Known = false // all is read: how far that is says nothing of what is waited for
+	}
 	if d := now.Sub(first.at).Seconds(); d > 0 {
 		st.rate = float64(n.lines-first.lines) / d
-		if bytes := float64(n.bytes - first.bytes); s.Known && bytes > 0 && s.TotalBytes >= s.ReadBytes {
+		if bytes := float64(n.bytes - first.bytes); st.Known && bytes > 0 && s.TotalBytes >= s.ReadBytes {
 			st.eta, st.hasETA = time.Duration(float64(s.TotalBytes-s.ReadBytes)/bytes*d*float64(time.Second)).Round(time.Second), true
 		}
 	}
@@ -205,6 +233,20 @@ type state struct {
 	rate           float64
 	eta            time.Duration
 	hasETA         bool
+	step           string // a remote one that is waited for; "" if there is none
+	calls          evalstream.Calls
+}
+
+// waits says what is waited for: "embed: 96 of 400 answered, 4 calls in flight, 2 to be tried again".
+func (s state) waits() string {
+	if s.step == "" {
+		return ""
+	}
+	text := fmt.Sprintf("%s: %s of %s answered, %s in flight", s.step, count(s.calls.Settled), count(s.calls.Records), plural(int64(s.calls.InFlight), "call"))
+	if s.calls.Resting > 0 {
+		text += fmt.Sprintf(", %s to be tried again", count(int64(s.calls.Resting)))
+	}
+	return text
 }
 
 func (s state) share() (percent float64, ok bool) {
@@ -227,6 +269,9 @@ func (s state) line(width int) string {
 	}
 	if s.hasETA {
 		parts = append(parts, part{"ETA " + clock(s.eta), 2})
+	}
+	if text := s.waits(); text != "" {
+		parts = append(parts, part{text, 3})
 	}
 	if s.rejects > 0 {
 		parts = append(parts, part{plural(s.rejects, "reject"), 4})
@@ -261,6 +306,9 @@ func (s state) plain() string {
 	}
 	if s.hasETA {
 		line += fmt.Sprintf(" eta=%s", s.eta)
+	}
+	if s.step != "" {
+		line += fmt.Sprintf(" waits_for=%s settled=%d records=%d in_flight=%d resting=%d retries=%d", s.step, s.calls.Settled, s.calls.Records, s.calls.InFlight, s.calls.Resting, s.calls.Retries)
 	}
 	if s.Headline != "" {
 		line += fmt.Sprintf(" now=%q", s.Headline)

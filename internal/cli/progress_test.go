@@ -33,6 +33,39 @@ func (s *screen) take() string {
 	return s.text.String()
 }
 
+// When all is read, a remote step is what is waited for: how much was read, and an end
+// that is reckoned from it, would say nothing.
+func TestProgressSaysWhatIsWaitedFor(t *testing.T) {
+	f := func(style Style, read int64, want string) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			var b screen
+			p := NewProgress(&b, style, 100, func() Snapshot { return Snapshot{ReadBytes: read, TotalBytes: 1000, Known: true} })
+			p.Hooks().Block(evalstream.Progress{Lines: 400})
+			p.Hooks().Calls("other", evalstream.Calls{Records: 10, Settled: 9, InFlight: 1})
+			p.Hooks().Calls("embed", evalstream.Calls{Records: 1400, Settled: 96, InFlight: 4, Resting: 2, Retries: 7})
+			<-time.After(plainEvery)
+			synctest.Wait()
+			if got := strings.TrimRight(b.take(), "\n"); !strings.Contains(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			p.Hooks().Calls("embed", evalstream.Calls{Records: 1400, Settled: 1400})
+			p.Hooks().Calls("other", evalstream.Calls{Records: 10, Settled: 10})
+			b.take()
+			<-time.After(plainEvery)
+			synctest.Wait()
+			if got := b.take(); strings.Contains(got, "embed") || !strings.Contains(got, "100") == (read == 1000) {
+				t.Errorf("nothing is waited for: %q", got)
+			}
+			p.Stop()
+		})
+	}
+	f(StyleLine, 1000, "\r400 lines  0/s  embed: 96 of 1,400 answered, 4 calls in flight, 2 to be tried again")
+	f(StyleLine, 500, "50%")
+	f(StylePlain, 1000, "progress lines=400 rejects=0 rate=13 bytes=1000 waits_for=embed settled=96 records=1400 in_flight=4 resting=2 retries=7")
+	f(StylePlain, 500, "percent=50.0")
+}
+
 func TestProgressLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b screen

@@ -133,6 +133,11 @@ func setOptions(path, what string, fs *flag.FlagSet, options []evalstream.Option
 		if skip != nil && skip(name) {
 			continue
 		}
+		if names, _ := flag.UnquoteUsage(f); o.Number && (names == "FIELD" || names == "FIELDS") {
+			at.Reason = fmt.Sprintf("%s: %s: want the name of a field, got the number %s; a field of that name is written \"%s\"", what, o.Name, o.Value, o.Value)
+			faults = append(faults, at)
+			continue
+		}
 		if err := f.Value.Set(o.Value); err != nil {
 			at.Reason = fmt.Sprintf("%s: %s: %v", what, o.Name, err)
 			faults = append(faults, at)

@@ -35,7 +35,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	if list, err = cutUp(ctx, list, spec, ends, counts(ends.client, 0)); err != nil {
 		return err
 	}
-	if err := c.needsResults(list); err != nil {
+	if err := c.checkRules(list); err != nil {
 		return err
 	}
 	cache := c.state

@@ -23,6 +23,7 @@ type session struct {
 	close      io.Closer          // the rejects file; nil if there is none
 	sides      evalstream.Summary // what was read whole before the first record
 	closers    []io.Closer        // what was opened for the steps
+	files      []*file.Source     // inputs, side inputs too
 	notes      []string           // what a reader of the results should know
 	kept       *keptState         // nil without --state
 	gates      gates
@@ -146,6 +147,9 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 		return &signalError{code: signals.Code()}
 	case signals.Code() != 0:
 		s.summarize(sum)
+		if err == nil {
+			s.gates.soFar(s.stderr, s.verb)
+		}
 		return &signalError{code: signals.Code(), drained: err == nil}
 	case errors.Is(err, evalstream.ErrStopped):
 		s.summarize(sum)
@@ -214,6 +218,13 @@ func (s *session) summarize(sum evalstream.Summary) {
 		return
 	}
 	sum = joined(s.sides, sum)
+	marks := 0
+	for _, f := range s.files {
+		marks += f.BOMs()
+	}
+	if marks > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("byte order marks skipped at the start of inputs: %d", marks))
+	}
 	for _, n := range s.notes {
 		if _, err := fmt.Fprintf(s.stderr, "note: %s\n", n); err != nil {
 			return

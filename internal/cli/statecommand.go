@@ -20,13 +20,7 @@ import (
 
 // state is the commands that look at a state directory.
 func (e *env) state() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "state", Short: "look at a state that --state keeps: show, export, verify", GroupID: "other", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
+	cmd := parent(&cobra.Command{Use: "state", Short: "look at a state that --state keeps: show, export, verify", GroupID: "other"})
 	sub := func(name, short, long string, f func(context.Context, *inspection) error) *cobra.Command {
 		c := &cobra.Command{
 			Use: name + " DIR", Short: short, Long: long, Args: usage(cobra.ExactArgs(1)),

@@ -20,15 +20,8 @@ import (
 
 // topics is the commands that make topics and look at them.
 func (e *env) topics() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat", GroupID: "other", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat())
-	return cmd
+	return parent(&cobra.Command{Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat", GroupID: "other"},
+		e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat())
 }
 
 // topicsOf is a command on the topics of a pipeline file.

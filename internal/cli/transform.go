@@ -14,16 +14,7 @@ import (
 
 // transform turns published data sets into records.
 func (e *env) transform() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "transform", Short: "turn a published data set into records: tatqa", GroupID: "other",
-		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_ = cmd.Help()
-			return &saidError{evalstream.ExitUsage}
-		},
-	}
-	cmd.AddCommand(e.transformTATQA())
-	return cmd
+	return parent(&cobra.Command{Use: "transform", Short: "turn a published data set into records: tatqa", GroupID: "other"}, e.transformTATQA())
 }
 
 func (e *env) transformTATQA() *cobra.Command {

@@ -82,6 +82,9 @@ func (e *StatusError) Temporary() bool {
 	return e.Status >= 500
 }
 
+// TooLarge says that there was too much in one call.
+func (e *StatusError) TooLarge() bool { return e.Status == http.StatusRequestEntityTooLarge }
+
 // RetryAfter is how long the server wants to be left alone; 0 if it does not say.
 func (e *StatusError) RetryAfter() time.Duration { return e.After }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"evalstream"
 )
 
 // Level is the level of measurement of ratings: it says what the distance between two values is.
@@ -29,7 +31,7 @@ func ParseLevel(s string) (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("level: want nominal, ordinal, interval or ratio, got %s", quoted(s))
+	return 0, evalstream.NoChoice("level", s, "nominal", "ordinal", "interval", "ratio")
 }
 
 // String returns "nominal", "ordinal", "interval" or "ratio".

@@ -54,7 +54,7 @@ func TestOrderDomainRejects(t *testing.T) {
 	if _, err := OrderDomain(OrdinalLevel, []string{"x"}, nil); !errors.Is(err, ErrNoOrder) {
 		t.Errorf("got %v, want ErrNoOrder", err)
 	}
-	if _, err := ParseLevel("ordnal"); err == nil || err.Error() != `level: want nominal, ordinal, interval or ratio, got "ordnal"` {
+	if _, err := ParseLevel("ordnal"); err == nil || err.Error() != `level: want nominal, ordinal, interval or ratio, got "ordnal"; did you mean "ordinal"?` {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"evalstream"
 )
 
 // Kind says which quantity a Measure is. The definitions are those of trec_eval 9.0.8, whose names for
@@ -208,45 +210,27 @@ func unknownMeasure(name string) error {
 	if base == "p" {
 		base = "precision"
 	}
-	best, nearest := "", 3
+	var names []string
 	for _, s := range spellings() {
-		if d := editDistance(base, s.name); d < nearest && d < len(s.name) {
-			best, nearest = s.name, d
-			switch {
-			case s.arg == needsCutoff && digits == "":
-				best += "@10"
-			case s.arg == needsLevel && digits == "":
-				best += "@0.1"
-			case s.arg != noArgument && digits != "":
-				best += "@" + digits
-			}
+		names = append(names, s.name)
+	}
+	best := evalstream.Nearest(base, names)
+	for _, s := range spellings() {
+		switch {
+		case s.name != best:
+			continue
+		case s.arg == needsCutoff && digits == "":
+			best += "@10"
+		case s.arg == needsLevel && digits == "":
+			best += "@0.1"
+		case s.arg != noArgument && digits != "":
+			best += "@" + digits
 		}
 	}
 	if best != "" {
 		return fmt.Errorf("measure %q is unknown: did you mean %s?", name, best)
 	}
 	return fmt.Errorf("measure %q is unknown: want one of %s", name, strings.Join(MeasureNames(), ", "))
-}
-
-// editDistance counts the insertions, deletions and substitutions of bytes that make b of a.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // String returns the name that ParseMeasure reads: ndcg@10. Kinds that only trec-eval computes, and

@@ -25,7 +25,7 @@ func ParseZeroDivision(s string) (ZeroDivision, error) {
 			return z, nil
 		}
 	}
-	return 0, fmt.Errorf("zero division: want one, zero or null, got %s", quoted(s))
+	return 0, evalstream.NoChoice("zero-division", s, "one", "zero", "null")
 }
 
 // String returns "one", "zero" or "null".

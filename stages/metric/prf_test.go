@@ -94,7 +94,7 @@ func TestPRFZeroDivision(t *testing.T) {
 	half := PRF{Guessed: 2, Gold: 2, Correct: 1}
 	f(half, "null", Value{Value: 0.5}, Value{Value: 0.5}, Value{Value: 0.5})
 
-	if _, err := ParseZeroDivision("nan"); err == nil || err.Error() != `zero division: want one, zero or null, got "nan"` {
+	if _, err := ParseZeroDivision("nan"); err == nil || err.Error() != `zero-division: want one, zero or null, got "nan"` {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,8 @@ package metric
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"evalstream"
 )
 
 // Ties says in which order passages with equal scores stand.
@@ -24,7 +25,7 @@ func tiesNames() []string { return []string{"trec", "rank", "worst", "best", "ex
 func ParseTies(name string) (Ties, error) {
 	i := slices.Index(tiesNames(), name)
 	if i < 0 {
-		return 0, fmt.Errorf("ties %q: want one of %s", name, strings.Join(tiesNames(), ", "))
+		return 0, evalstream.NoChoice("ties", name, tiesNames()...)
 	}
 	return Ties(i), nil
 }

@@ -41,7 +41,7 @@ func TestSort(t *testing.T) {
 }
 
 func TestParseTiesFault(t *testing.T) {
-	if _, err := ParseTies("random"); err == nil || !strings.Contains(err.Error(), "want one of trec, rank, worst, best, expected") {
+	if _, err := ParseTies("random"); err == nil || !strings.Contains(err.Error(), "want trec, rank, worst, best or expected") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -124,7 +124,7 @@ func (s *Source) cut(b *evalstream.Block, rest int64, place *evalstream.Place) (
 	if b.Unterminated {
 		lines++
 	}
-	b.At.Line = s.line
+	b.At.Line, b.Lines = s.line, int(lines)
 	s.line += lines
 	s.seq = b.First + evalstream.Seq(lines)
 	return true, nil

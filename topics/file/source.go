@@ -243,7 +243,7 @@ func (s *Source) deliver(b *evalstream.Block, data []byte) {
 }
 
 func (s *Source) stamp(b *evalstream.Block, data []byte, lines, length int64) {
-	b.Data, b.Records, b.Long, b.Partition = data, nil, 0, 0
+	b.Data, b.Records, b.Long, b.Lines, b.Partition = data, nil, 0, int(lines), 0
 	b.First = s.seq
 	b.At = evalstream.Pos{Origin: s.origin, Line: s.line}
 	s.seq += evalstream.Seq(lines)

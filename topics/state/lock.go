@@ -17,6 +17,7 @@ import (
 const (
 	lockName   = "lock"
 	formatName = "format"
+	makingName = "format.new" // stands while the database is made, and becomes the format
 	dbName     = "db"
 	// formatText is what the file of that name holds; its number is raised when what is
 	// in the directory changes its meaning.
@@ -72,24 +73,35 @@ func format(dir string) (there bool, err error) {
 	if err != nil {
 		return false, refused(dir, err)
 	}
+	has := map[string]bool{}
 	for _, e := range entries {
-		if name := e.Name(); name != lockName && name != dbName && name != formatName+".new" {
+		name := e.Name()
+		has[name] = true
+		if name != lockName && name != dbName && name != makingName && name != formatName {
 			return false, &evalstream.ExitError{
 				Code: evalstream.ExitState, Err: fmt.Errorf("state %s: is no state, it holds %s", dir, name),
 				Hint: "name an empty directory or a new one",
 			}
 		}
 	}
+	// A process that was killed while it made the database has left makingName.
+	if has[dbName] && !has[makingName] && !has[formatName] {
+		return false, &evalstream.ExitError{
+			Code: evalstream.ExitState, Err: fmt.Errorf("state %s: its file %s is missing, beside a database that may hold a state", dir, formatName),
+			Hint: fmt.Sprintf("if it was deleted by mistake, write it again: echo '%s' >%s; or name another --state DIR", strings.TrimSpace(formatText), filepath.Join(dir, formatName)),
+		}
+	}
 	return false, nil
+}
+
+// making says that a database is about to be made in the directory.
+func making(dir string) error {
+	return refused(dir, os.WriteFile(filepath.Join(dir, makingName), []byte(formatText), 0o644))
 }
 
 // mark says that the directory holds a whole state from now on.
 func mark(dir string) error {
-	name := filepath.Join(dir, formatName)
-	if err := os.WriteFile(name+".new", []byte(formatText), 0o644); err != nil {
-		return refused(dir, err)
-	}
-	return refused(dir, os.Rename(name+".new", name))
+	return refused(dir, os.Rename(filepath.Join(dir, makingName), filepath.Join(dir, formatName)))
 }
 
 // refused is an error of the file system: exit 4 for a full disk, else 5.

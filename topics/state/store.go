@@ -60,7 +60,9 @@ func open(dir string, create bool, fs vfs.FS) (*Store, error) {
 	}
 	if there, err = format(dir); err == nil && !there {
 		// A database without a format was being made when its process ended.
-		err = refused(dir, os.RemoveAll(filepath.Join(dir, dbName)))
+		if err = making(dir); err == nil {
+			err = refused(dir, os.RemoveAll(filepath.Join(dir, dbName)))
+		}
 	}
 	if err == nil {
 		err = s.open(filepath.Join(dir, dbName), &pebble.Options{

@@ -234,10 +234,40 @@ func TestNoState(t *testing.T) {
 func TestHalfMade(t *testing.T) {
 	dir := t.TempDir()
 	closed(t, opened(t, dir))
-	if err := os.Remove(filepath.Join(dir, formatName)); err != nil {
+	if err := os.Rename(filepath.Join(dir, formatName), filepath.Join(dir, makingName)); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, opened(t, dir))
+	if _, err := os.Stat(filepath.Join(dir, makingName)); !os.IsNotExist(err) {
+		t.Errorf("want a whole state, got %v", err)
+	}
+}
+
+// TestFormatDeleted is a state whose format somebody has deleted: it is not taken for one
+// that was half made, and nothing of it is lost.
+func TestFormatDeleted(t *testing.T) {
+	dir := t.TempDir()
+	s := opened(t, dir)
+	if err := s.Commit(0, nil, &evalstream.Checkpoint{Lines: 7}); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s)
+	if err := os.Remove(filepath.Join(dir, formatName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, create := range []bool{true, false} {
+		_, err := Open(dir, create)
+		wantExit(t, err, evalstream.ExitState, "its file format is missing")
+	}
+	// What the message says to do.
+	if err := os.WriteFile(filepath.Join(dir, formatName), []byte(formatText), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = opened(t, dir)
+	if cp, err := s.Checkpoint(0); err != nil || cp == nil || cp.Lines != 7 {
+		t.Errorf("checkpoint %+v, %v", cp, err)
+	}
+	closed(t, s)
 }
 
 // small is a disk with room for so many bytes.
