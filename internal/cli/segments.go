@@ -164,6 +164,8 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
+	// What has been forgotten at the horizon is looked up, all else is in memory.
+	s.Whole = f.cache == "" && f.common.horizon == 0
 	s.Session, err = f.sessionTime()
 	return s, err
 }

@@ -40,6 +40,9 @@ type Segment struct {
 	// Cache opens the store that holds the entries of a partition here; what empty does is
 	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
 	Cache func(partition int32) (store evalstream.Store, empty func() error, err error)
+	// Whole says that the steps hold all of their state and do not read it back: what Cache
+	// opens is only there to load it, and closed by the first commit.
+	Whole bool
 	// Job gives the job of a partition its limits and hooks. The rest is set here.
 	Job evalstream.Job
 	// Output takes what goes to no topic, at least once; nil if To is one.

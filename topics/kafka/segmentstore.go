@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ type segmentStore struct {
 	sink  *Sink
 	ctx   context.Context //nolint:containedctx // the owner's: a store's methods have none
 	log   *Changelog      // nil: nothing is remembered
-	cache evalstream.Store
+	cache evalstream.Store // nil: there is none, or none any more
 	point *evalstream.Checkpoint
 
 	mu      sync.Mutex
@@ -49,11 +50,14 @@ func (s *segmentStore) open(ctx context.Context) error {
 	return nil
 }
 
+// close lets the cache go.
 func (s *segmentStore) close() error {
-	if c, ok := s.cache.(io.Closer); ok {
-		return c.Close()
+	c, ok := s.cache.(io.Closer)
+	s.cache = nil
+	if !ok {
+		return nil
 	}
-	return nil
+	return c.Close()
 }
 
 // Partitions is the partition, if it has a checkpoint.
@@ -75,6 +79,9 @@ func (s *segmentStore) Scan(step string, p int32, from []byte, f func(key, val [
 	if err := s.settle(); err != nil {
 		return err
 	}
+	if s.cache == nil {
+		return errWhole
+	}
 	return s.cache.Scan(step, p, from, f)
 }
 
@@ -86,8 +93,14 @@ func (s *segmentStore) Get(dst []byte, step string, p int32, key []byte) ([]byte
 	if err := s.settle(); err != nil {
 		return dst, false, err
 	}
+	if s.cache == nil {
+		return dst, false, errWhole
+	}
 	return s.cache.Get(dst, step, p, key)
 }
+
+// errWhole is a bug of whoever set Segment.Whole.
+var errWhole = errors.New("state was let go, and is read back")
 
 // settle waits until everything that was committed is in the cache.
 func (s *segmentStore) settle() error {
@@ -125,6 +138,14 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 		if u.Outputs, err = s.log.Append(u.Outputs, changes, cp); err != nil {
 			return err
 		}
+	}
+	switch {
+	case s.log == nil:
+	case s.seg.Whole:
+		if err := s.close(); err != nil {
+			return err
+		}
+	default:
 		kept, point, at := copied(changes), *cp, TopicPartition{s.seg.Changelog(), s.p}
 		u.Done = func(ends map[TopicPartition]int64) {
 			if err := s.log.Apply(kept, &point, ends[at]); err != nil {
