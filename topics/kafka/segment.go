@@ -51,9 +51,10 @@ type Segment struct {
 	Seen func([]evalstream.Record)
 	// Rejected is told each reject, whether it goes to a topic too or not; nil: nobody is.
 	Rejected evalstream.Sink
-	// Encode makes a message of a record; its route decides the partition. ok = false
-	// leaves the record out, all sends it to every partition.
-	Encode     func(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool)
+	// Encode makes a message of a record, in memory that it appends to dst and that is not
+	// used again; its route decides the partition. ok = false leaves the record out, all
+	// sends it to every partition.
+	Encode     func(dst []byte, r *evalstream.Record) (rest []byte, m topics.Message, route []byte, all, ok bool)
 	DecodeMark func(line []byte) (*evalstream.Mark, error)
 	RecordTime bool          // records at the front have the time of their messages
 	MaxLine    int           // in bytes; 0 is DefaultMaxLine

@@ -21,14 +21,15 @@ type segmentStore struct {
 	seg   *Segment
 	p     int32
 	sink  *Sink
-	ctx   context.Context //nolint:containedctx // the owner's: a store's methods have none
-	log   *Changelog      // nil: nothing is remembered
+	ctx   context.Context  //nolint:containedctx // the owner's: a store's methods have none
+	log   *Changelog       // nil: nothing is remembered
 	cache evalstream.Store // nil: there is none, or none any more
 	point *evalstream.Checkpoint
 
 	mu      sync.Mutex
 	pending []Output
-	failed  error // of the cache
+	spare   []Output // empty: the memory of those that were handed over
+	failed  error    // of the cache
 }
 
 func (s *segmentStore) open(ctx context.Context) error {
@@ -158,6 +159,10 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 	if err := s.sink.Put(s.ctx, u); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	clear(u.Outputs)
+	s.spare = u.Outputs[:0]
+	s.mu.Unlock()
 	return s.sink.Flush(s.ctx)
 }
 
@@ -165,7 +170,7 @@ func (s *segmentStore) take() []Output {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.pending
-	s.pending = nil
+	s.pending, s.spare = s.spare, nil
 	return out
 }
 
@@ -194,6 +199,8 @@ type segmentOutput struct {
 	topic   string          // "" if what is written goes to next alone
 	next    evalstream.Sink // nil: nowhere
 	rejects bool            // next is told what goes to the topic too
+	arena   []byte          // for the messages to come
+	batch   []Output
 }
 
 // Write makes messages of records.
@@ -211,9 +218,16 @@ func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) err
 	}
 	n := o.seg.count(o.topic)
 	for i := range recs {
-		m, route, all, ok := o.seg.Encode(&recs[i])
+		const chunk, room = 64 << 10, 4 << 10
+		if cap(o.arena)-len(o.arena) < room {
+			o.arena = make([]byte, 0, chunk)
+		}
+		rest, m, route, all, ok := o.seg.Encode(o.arena, &recs[i])
 		if !ok {
 			continue
+		}
+		if o.arena = rest; cap(rest) > chunk { // a long one does not hold those behind it
+			o.arena = nil
 		}
 		if err := o.store.sink.Check(ctx, o.topic, &m); err != nil {
 			if !isType[*TooLargeError](err) {
@@ -225,13 +239,16 @@ func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) err
 			continue
 		}
 		if !all {
-			o.store.add(o.to(Partition(route, n), m))
+			o.batch = append(o.batch, o.to(Partition(route, n), m))
 			continue
 		}
 		for p := range n {
-			o.store.add(o.to(p, m))
+			o.batch = append(o.batch, o.to(p, m))
 		}
 	}
+	o.store.add(o.batch...)
+	clear(o.batch)
+	o.batch = o.batch[:0]
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,6 +63,7 @@ type Sink struct {
 	mu        sync.Mutex
 	change    *sync.Cond // of what follows
 	gathered  map[TopicPartition][]topics.Message
+	spare     map[TopicPartition][]topics.Message // empty: the memory of the last transaction
 	offsets   map[TopicPartition]int64
 	dones     []func(map[TopicPartition]int64)
 	records   int
@@ -100,8 +102,8 @@ func (s *Sink) Check(ctx context.Context, topic string, m *topics.Message) error
 	return s.transactor.Check(ctx, topic, m)
 }
 
-// Put adds a unit, whose bytes are the sink's from now on. It waits while two
-// transactions' worth are gathered.
+// Put adds a unit. The bytes of its messages are the sink's from now on, the list of them
+// is not. It waits while two transactions' worth are gathered.
 func (s *Sink) Put(ctx context.Context, u Unit) error {
 	unblock := context.AfterFunc(ctx, s.broadcast)
 	defer unblock()
@@ -119,10 +121,7 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 	if s.units == 0 {
 		s.first = time.Now()
 	}
-	for i := range u.Outputs {
-		o := &u.Outputs[i]
-		s.gathered[o.To] = append(s.gathered[o.To], o.Message)
-	}
+	s.gather(u.Outputs)
 	maps.Copy(s.offsets, u.Offsets)
 	if u.Done != nil {
 		s.dones = append(s.dones, u.Done)
@@ -132,6 +131,26 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 		s.kick()
 	}
 	return nil
+}
+
+// gather takes messages in by partition; those of one often come in a row.
+func (s *Sink) gather(outputs []Output) {
+	for len(outputs) > 0 {
+		to, n := outputs[0].To, 1
+		for n < len(outputs) && outputs[n].To == to {
+			n++
+		}
+		list, there := s.gathered[to]
+		if !there {
+			list = s.spare[to]
+			delete(s.spare, to)
+		}
+		list = slices.Grow(list, n)
+		for i := range outputs[:n] {
+			list = append(list, outputs[i].Message)
+		}
+		s.gathered[to], outputs = list, outputs[n:]
+	}
 }
 
 // Flush lets what was put be committed as soon as the transaction before has ended. It
@@ -231,6 +250,11 @@ func (s *Sink) run(ctx context.Context) {
 		s.busy = false
 		if err == nil {
 			s.committed++
+			for to, list := range tx.Messages {
+				clear(list)
+				tx.Messages[to] = list[:0]
+			}
+			s.spare = tx.Messages
 		}
 		s.change.Broadcast()
 		s.mu.Unlock()

@@ -50,6 +50,7 @@ type Transactor struct {
 	producer int64
 	epoch    int16
 	next     map[TopicPartition]int32 // sequence numbers
+	enc      encoder
 	err      error
 }
 
@@ -167,10 +168,11 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 				producer: t.producer, epoch: t.epoch, transactional: true, codec: t.codec,
 				sequence: int32((int64(t.next[tp]) + int64(counts[tp])) & 0x7fffffff),
 			}
-			b, err := appendBatch(nil, st, msgs[:n])
+			b, err := t.enc.batch(st, msgs[:n])
 			if err != nil {
 				return nil, nil, err
 			}
+			b = slices.Clone(b)
 			if round == len(rounds) {
 				rounds = append(rounds, nil)
 			}
