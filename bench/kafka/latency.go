@@ -54,8 +54,6 @@ func latency(ctx context.Context, b *bench) error {
 // delays runs a pipeline and returns the milliseconds that each prediction took. u has
 // what the pipeline's processes and the broker used.
 func (b *bench) delays(ctx context.Context, partitions int, cuts, apart bool, every string) (ms []float64, u usage, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	total := (warmUp + b.seconds) * perSecond
 	gold, err := b.gold(total)
 	if err != nil {
@@ -95,6 +93,7 @@ func (b *bench) delays(ctx context.Context, partitions int, cuts, apart bool, ev
 		running = append(running, p)
 	}
 	w := newWatch(total, int32(partitions))
+	ctx, cancel := context.WithCancelCause(ctx) // the processes end by signal
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)

@@ -126,6 +126,12 @@ func (t *Transactor) commit(ctx context.Context, tx Transaction) (ends map[Topic
 	if len(rounds) == 0 && len(tx.Offsets) == 0 {
 		return nil, nil
 	}
+	// The coordinator does one thing at a time for an id, and refuses what comes meanwhile.
+	if len(rounds) > 0 { // the first round has every partition
+		if err := t.addPartitions(ctx, rounds[0]); err != nil {
+			return nil, err
+		}
+	}
 	ends = map[TopicPartition]int64{}
 	sent := make(chan error, 1)
 	go func() { sent <- t.write(ctx, rounds, ends) }()
@@ -185,13 +191,6 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 }
 
 func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicPartition]int64) error {
-	if len(rounds) == 0 {
-		return nil
-	}
-	// The first round has every partition.
-	if err := t.addPartitions(ctx, rounds[0]); err != nil {
-		return err
-	}
 	for _, r := range rounds {
 		bases, err := t.client.send(ctx, t.id, r)
 		if err != nil {
