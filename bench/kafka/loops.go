@@ -16,6 +16,9 @@ import (
 	kgo "github.com/segmentio/kafka-go"
 )
 
+// joinBackoff replaces kafka-go's 5 s, which a group that is new waits for once or twice.
+const joinBackoff = 100 * time.Millisecond
+
 // loop is what a contestant that moves messages from one topic to another is given.
 type loop struct {
 	brokers    []string
@@ -56,7 +59,7 @@ func runLoop(ctx context.Context, args []string) error {
 func (l *loop) reader(ctx context.Context) error {
 	r := kgo.NewReader(kgo.ReaderConfig{
 		Brokers: l.brokers, GroupID: l.group, Topic: l.from, StartOffset: kgo.FirstOffset,
-		MinBytes: 1, MaxBytes: 1 << 20, QueueCapacity: 10_000,
+		MinBytes: 1, MaxBytes: 1 << 20, QueueCapacity: 10_000, JoinGroupBackoff: joinBackoff,
 	})
 	defer r.Close()
 	w := &kgo.Writer{

@@ -44,6 +44,7 @@ type naiveSubscriber struct {
 func (s *naiveSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	s.reader = kgo.NewReader(kgo.ReaderConfig{
 		Brokers: s.loop.brokers, GroupID: s.loop.group, Topic: topic, StartOffset: kgo.FirstOffset, MinBytes: 1, MaxBytes: 1 << 20,
+		JoinGroupBackoff: joinBackoff,
 	})
 	out := make(chan *message.Message)
 	go func() {

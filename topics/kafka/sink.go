@@ -37,6 +37,9 @@ type SinkOptions struct {
 	// CommitInterval is the longest that a unit waits for its transaction while more
 	// comes; 0 is 50 ms.
 	CommitInterval time.Duration
+	// Pause is the least time between the beginnings of two transactions that are not full;
+	// 0 is none. A broker takes milliseconds of its processor for one, however small.
+	Pause time.Duration
 	// MaxRecords is how many messages a transaction gathers before it is committed; 0
 	// is 10,000. A unit is never cut.
 	MaxRecords int
@@ -69,6 +72,7 @@ type Sink struct {
 	records   int
 	units     int
 	first     time.Time // when the oldest unit came
+	began     time.Time // when the last transaction began
 	flush     bool
 	busy      bool // a transaction is under way
 	err       error
@@ -163,12 +167,12 @@ func (s *Sink) Flush(context.Context) error {
 	return s.err
 }
 
-// Ready says that nothing is gathered and no transaction under way: what is put now
-// need not wait for another.
+// Ready says that nothing is gathered, no transaction under way and Pause over: what is
+// put now need not wait.
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err == nil && s.units == 0 && !s.busy
+	return s.err == nil && s.units == 0 && !s.busy && time.Since(s.began) >= s.opt.Pause
 }
 
 // Failed is closed once Err is not nil.
@@ -297,10 +301,16 @@ func (s *Sink) due() (tx Transaction, dones []func(map[TopicPartition]int64), wa
 		s.flush = false
 		return tx, nil, -1
 	}
-	if !s.flush && s.records < s.opt.MaxRecords {
-		if left := s.opt.CommitInterval - time.Since(s.first); left > 0 {
+	if s.records < s.opt.MaxRecords {
+		now := time.Now()
+		due := s.first.Add(s.opt.CommitInterval)
+		if s.flush {
+			due = s.began.Add(s.opt.Pause)
+		}
+		if left := due.Sub(now); left > 0 {
 			return tx, nil, left
 		}
+		s.began = now
 	}
 	tx = Transaction{Messages: s.gathered, Offsets: s.offsets, Group: s.opt.Group, Member: s.opt.Member}
 	dones = s.dones
