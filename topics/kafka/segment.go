@@ -238,6 +238,18 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	return s.work(ctx, o, store, owner)
 }
 
+// replayed says what to do where a step cannot compare what its input holds: behind a
+// cut that is what this pipeline wrote under other options.
+func (s *Segment) replayed(err error) error {
+	if e, ok := errors.AsType[*evalstream.ExitError](err); ok && s.Replays && e.Code == evalstream.ExitNotComparable {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitState, Err: fmt.Errorf("%s: was written by other options: %w", s.From[0], e.Err),
+			Hint: "stop all members and run evalstream topics reset PIPELINE.yaml, which reads the inputs from their start; or give the pipeline another name",
+		}
+	}
+	return err
+}
+
 // settle waits for what was handed over before the job ended.
 func (*Segment) settle(ctx context.Context, sink *Sink) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -284,6 +296,7 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, ow
 	}
 	s.mu.Unlock()
 	sum, err := job.Run(ctx)
+	err = s.replayed(err)
 	if settleErr := s.settle(ctx, store.sink); err == nil {
 		err = settleErr
 	}
