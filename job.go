@@ -145,10 +145,11 @@ func (r *runner) conclude(ctx context.Context) error {
 		}
 		return r.commitAll(ctx) // what the ticks have published
 	}
-	if r.endedBefore() {
-		return r.flush(ctx)
-	}
-	if err := r.finish(ctx); err != nil {
+	if r.endedBefore() { // what comes of it was said then; marks of this job may have taken it back
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	} else if err := r.finish(ctx); err != nil {
 		return err
 	}
 	return r.commitEnd(ctx)
