@@ -57,10 +57,27 @@ var topicFaults = []fault{
 		},
 	},
 	{
-		what: "the changelog is not compacted", does: "nothing is read: the state would be forgotten by age", exit: 5, says: []string{"want cleanup.policy=compact, got delete", "kafka-configs --alter"},
+		what: "a changelog, partials or results topic is not compacted", does: "nothing is read: what is needed would be deleted by its age. Prints the command that mends it", exit: 2,
+		says: []string{`want cleanup.policy=compact, got "delete"`, "kafka-configs.sh", "--add-config cleanup.policy=compact"},
 		try: func(s *scene) {
 			s.create(s.name+".score.changelog", 1, map[string]string{"cleanup.policy": "delete"})
 			s.ends(s.write("from: topic:%s\nto: topic:%s\n%s", s.topic(1, nil), s.topic(1, compacted()), short))
+		},
+	},
+	{
+		what: "a topic of `from:`, `gold:` or `via:` is compacted", does: "nothing is read: records that still count would be gone. Prints the command that mends it", exit: 2,
+		says: []string{`want cleanup.policy=delete, got "compact"`, "kafka-configs.sh", "--add-config cleanup.policy=delete"},
+		try: func(s *scene) {
+			s.create(s.name+".score.changelog", 1, compacted())
+			s.ends(s.write("from: topic:%s\nto: topic:%s\n%s", s.topic(1, compacted()), s.topic(1, compacted()), short))
+		},
+	},
+	{
+		what: "such a topic keeps its records for less than `horizon` and `max_out_of_order`", does: "nothing is read. Prints the command that mends it", exit: 2,
+		says: []string{"want retention.ms of at least 86400000 (horizon and max_out_of_order, 1d), got 3600000 (1h)", "kafka-configs.sh", "--add-config retention.ms=86400000"},
+		try: func(s *scene) {
+			s.create(s.name+".score.changelog", 1, compacted())
+			s.ends(s.write("from: topic:%s\nto: topic:%s\nhorizon: 1d\n%s", s.topic(1, map[string]string{"retention.ms": "3600000"}), s.topic(1, compacted()), short))
 		},
 	},
 	{
