@@ -172,6 +172,26 @@ var brokerFaults = []fault{
 		try: func(s *scene) { s.outage("30s", true) },
 	},
 	{
+		what: "a commit takes long (a broker under load)", does: "waited for in the same way; also at the end of a run",
+		try: func(s *scene) {
+			in, to := s.topic(2, nil), s.topic(1, compacted())
+			path := s.make("from: topic:%s\nto: topic:%s\n%s", in, to, short)
+			produce(s.T, s.connection(), in, scored("q"))
+			began := time.Now()
+			s.cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				s.cluster.KeepControl()
+				if time.Since(began) > 8*time.Second {
+					return nil, nil, false
+				}
+				res := req.ResponseKind().(*kmsg.EndTxnResponse)
+				res.ErrorCode = int16(kgo.GroupLoadInProgress)
+				return res, nil, true
+			})
+			s.ends(path)
+			s.holds(s.latest(to), `"n":1,`, `"final":true`)
+		},
+	},
+	{
 		what: "the broker goes away for good", does: "waits that long, then gives up; started again, it goes on from the last commit", exit: 4, says: []string{"no answer", "check that a broker listens there"},
 		try: func(s *scene) { s.outage("3s", false) },
 	},
