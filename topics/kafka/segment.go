@@ -320,6 +320,37 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, ow
 	return err
 }
 
+// agree makes from what the state says: it was committed together with the group's
+// offsets, which the group forgets where it has no members for days, and which people can
+// set. Offsets without a state are those of one that was deleted.
+func (s *Segment) agree(ctx context.Context, o Ownership, point *evalstream.Checkpoint, from map[string]int64) error {
+	if !s.Remembers {
+		return nil
+	}
+	if point == nil || point.Reach == nil {
+		for tp, at := range o.From {
+			if at >= 0 {
+				return &evalstream.ExitError{
+					Code: evalstream.ExitState, Err: fmt.Errorf("%s[%d]: holds no state, though group %s has read %s up to offset %d", s.Changelog(), o.Partition, s.Group(), tp, at),
+					Hint: "the changelog was deleted or made again; stop all members and run evalstream topics reset PIPELINE.yaml, which reads the inputs from their start",
+				}
+			}
+		}
+		return nil
+	}
+	for _, c := range point.Reach.Next {
+		at, here := from[c.Origin.Name]
+		if !here {
+			continue
+		}
+		if at >= 0 && at != c.Next {
+			s.Client.conf.log().WarnContext(ctx, "the group's offset is not that of the state, which is taken", "group", s.Group(), "partition", c.Origin.String(), "group's", at, "state's", c.Next)
+		}
+		from[c.Origin.Name] = c.Next
+	}
+	return nil
+}
+
 // job is the job of one partition.
 func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*evalstream.Job, *segmentSource, func(), error) {
 	var opened []*segmentSource
@@ -339,14 +370,8 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 			stop[tp.Topic] = s.FrontEnds[tp]
 		}
 	}
-	if at := store.point; at != nil && at.Reach != nil {
-		// The group forgets offsets where it has no members for days, and of topics that
-		// are deleted; the state knows how far it has come.
-		for _, c := range at.Reach.Next {
-			if from[c.Origin.Name] < 0 {
-				from[c.Origin.Name] = c.Next
-			}
-		}
+	if err := s.agree(ctx, o, store.point, from); err != nil {
+		return nil, nil, nil, err
 	}
 	job := s.Job
 	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()

@@ -81,6 +81,19 @@ var topicFaults = []fault{
 		},
 	},
 	{
+		what: "the changelog was deleted and made again", does: "stops: what was read before is not in it", exit: 5, says: []string{".score.changelog[", "]: holds no state, though group", "topics reset"},
+		try: func(s *scene) {
+			s.again(func(_, _, path string) string {
+				log := s.name + ".score.changelog"
+				if err := s.connection().DeleteTopics(s.Context(), log); err != nil {
+					s.Fatal(err)
+				}
+				s.create(log, 2, compacted())
+				return path
+			})
+		},
+	},
+	{
 		what: "something else writes to the changelog", does: "stops before anything is read", exit: 5, says: []string{".changelog[", "something else writes to this topic", "topics reset"},
 		try: func(s *scene) {
 			s.again(func(_, _, path string) string {
