@@ -184,9 +184,9 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 }
 
 // ends says that a late observation may be what score says of a unit whose horizon has
-// passed: that it has expired, or, of verdicts, what they are without its last.
+// passed: that it has expired.
 func (a *aggregate) ends(o *evalstream.Observation) bool {
-	return a.horizon.settled(o.Time) && (o.Status == evalstream.Expired || a.family == judging)
+	return o.Status == evalstream.Expired && a.horizon.settled(o.Time)
 }
 
 // empty says that a slot of this status has no prediction, so that it has no revision

@@ -108,7 +108,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 			kind, f = ofRatings, o.rating(rec, b, out)
 		case *evalstream.Verdict:
 			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
-				f = o.judges.verdict(rec, b, o.judges.hashes[i], out)
+				f = o.judges.verdict(rec, b, o.judges.hashes[i], o.horizon.limit(), out)
 			}
 		default:
 			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
