@@ -337,7 +337,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 	a.judged, a.settled = a.units.judged, a.horizon.past()
 	if a.options.Partials {
 		a.partials(out, false)
-		a.free(func(int, *cell) {}) // in a store they stay: merge may not have read them all
+		a.free(a.freeSaid)
 		return nil
 	}
 	if err := a.publish(out, false); err != nil || !a.scored {
