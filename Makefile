@@ -61,6 +61,7 @@ bench: ## measure each layer, then the whole commands against other programs
 
 gen: ## write the generated files again
 	go generate ./...
+	cd topics/kafka/kafkatest && go generate ./...
 
 docs: ## execute the commands of README.md and docs/ and compare their output (UPDATE=1 rewrites it)
 	go test -count=1 -tags docs ./docs $(if $(UPDATE),-update)

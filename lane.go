@@ -7,8 +7,66 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 )
+
+// lane is the owner of one partition: its stateful stages and whose turn it is.
+type lane struct {
+	r         *runner
+	partition int32
+	mu        sync.Mutex
+	turn      *sync.Cond
+	next      int64 // index of the block whose turn it is
+	chain     []link
+	ticker    Ticker
+	every     Every
+	toTick    int64 // records until the next tick
+	newest    Time
+	watermark Time
+	mark      atomic.Int64 // newest less MaxOutOfOrder, for the gathering steps to see
+	active    atomic.Int64 // wall time of the last block
+	through   []Through
+	block     *Block   // being applied
+	source    []Record // the records that were read from it, by Seq
+	scratch   []Record
+	dirty     bool // something came since the last tick
+	nextSeq   Seq  // of the first line that has not been applied
+	reach     *Reach
+	said      Mark // the last mark
+	kept      *kept
+}
+
+type link struct {
+	step   Step
+	stage  Stage
+	remote *remote // shared by all workers; nil if the stage is not a Remote
+	out    Out
+	// called and failed are records of a remote step since the worker accounted for them.
+	called, failed int64
+}
+
+func (r *runner) newLane(partition int32, steps []Step) (*lane, error) {
+	l := &lane{r: r, partition: partition, newest: NoTime, watermark: NoTime}
+	l.mark.Store(int64(NoTime))
+	l.turn = sync.NewCond(&l.mu)
+	for _, s := range steps {
+		st, err := s.New()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if _, ok := st.(Remote); ok {
+			return nil, Usagef("%s: want it before the first step that remembers units, got it after", s.Name)
+		}
+		l.chain = append(l.chain, link{step: s, stage: st})
+		if t, ok := st.(Ticker); ok {
+			l.ticker, l.every = t, t.Every()
+			l.toTick = l.every.Records
+		}
+	}
+	return l, l.keep()
+}
 
 // reached notes that the whole block has been applied.
 func (l *lane) reached() {

@@ -39,6 +39,9 @@ type Decoder struct {
 	nanoBuf  []evalstream.Nano
 	floatBuf []float32
 	lineBuf  []byte
+	came     evalstream.Time // what the record had before it was read
+	stamp    []byte          // literal to splice into the time field; empty: none
+	stamped  int             // that field
 	edits    []edit
 	ids      idSet
 	measures []string // of the last score, shared by its equals
@@ -89,7 +92,8 @@ func (d *Decoder) Reset() {
 }
 
 // Decode reads rec.Raw, one line without its end, and sets rec.Body and rec.Time
-// (NoTime if there is none, and for kinds without event time); with Plan.Lines it
+// (NoTime if there is none, and for kinds without event time; Plan.RecordTime keeps the
+// one that rec has); with Plan.Lines it
 // also sets rec.Raw. Bodies point into the line and live until Reset. A fault leaves
 // rec as it was; its position is within the line.
 func (d *Decoder) Decode(rec *evalstream.Record) (fault *evalstream.Fault) {
@@ -104,10 +108,10 @@ func (d *Decoder) Decode(rec *evalstream.Record) (fault *evalstream.Fault) {
 			return f
 		}
 	}
-	was := rec.Time
+	d.came, d.stamp = rec.Time, d.stamp[:0]
 	rec.Time = evalstream.NoTime
 	if f := d.r.read(d, rec); f != nil {
-		rec.Time = was
+		rec.Time = d.came
 		return f
 	}
 	if d.plan.Lines {
@@ -327,6 +331,11 @@ func (d *Decoder) literalOf(v span, limit int) (lit string, ok bool) {
 // setTime reads the event time from field f.
 func (d *Decoder) setTime(rec *evalstream.Record, f int) *evalstream.Fault {
 	v := d.at(f)
+	if d.plan.RecordTime && d.came != evalstream.NoTime {
+		rec.Time, d.stamped = d.came, f
+		d.stamp = append(evalstream.AppendTime(append(d.stamp, '"'), d.came), '"')
+		return nil
+	}
 	if d.plan.NoTime || d.null(v) {
 		return nil
 	}

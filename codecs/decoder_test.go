@@ -132,6 +132,40 @@ func TestDecodeOtherKinds(t *testing.T) {
 		&evalstream.Rating{Unit: "u", Coder: "w", Value: `"w"`}, "none")
 }
 
+// The time that a record came with stands in place of its line's, and goes on with it.
+func TestDecodeRecordTime(t *testing.T) {
+	at, _ := evalstream.TimeOf(time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC))
+	own, _ := evalstream.TimeOf(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
+	m, err := ParseMapping("time=/ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(p Plan, came evalstream.Time, line string, want evalstream.Time, goesOn string) {
+		t.Helper()
+		p.RecordTime, p.Lines = true, true
+		d, err := NewDecoder(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // nothing stays of the record before
+			rec := evalstream.Record{Raw: []byte(line), Time: came}
+			if fault := d.Decode(&rec); fault != nil {
+				t.Fatalf("%s: %v", line, fault)
+			}
+			if rec.Time != want || string(rec.Raw) != goesOn {
+				t.Errorf("%s at %v: got %v, %s; want %v, %s", line, came, rec.Time, rec.Raw, want, goesOn)
+			}
+		}
+	}
+	const stamped = `"time":"2026-01-02T03:04:05.006Z"`
+	f(Plan{}, at, `{"kind":"run","query_id":"q","top":[]}`, at, `{"kind":"run","query_id":"q","top":[],`+stamped+`}`)
+	f(Plan{}, at, `{"kind":"run","time":"2020-01-01T00:00:00Z","query_id":"q","top":[]}`, at, `{"kind":"run",`+stamped+`,"query_id":"q","top":[]}`)
+	f(Plan{}, at, `{"kind":"run","time":"no time","query_id":"q","top":[]}`, at, `{"kind":"run",`+stamped+`,"query_id":"q","top":[]}`)
+	f(Plan{As: "run", Map: []Mapping{m}}, at, `{"ts":7,"query_id":"q","top":[]}`, at, `{"kind":"run","ts":7,"query_id":"q","top":[],`+stamped+`}`)
+	f(Plan{}, evalstream.NoTime, `{"kind":"run","time":"2020-01-01T00:00:00Z","query_id":"q","top":[]}`, own, `{"kind":"run","time":"2020-01-01T00:00:00Z","query_id":"q","top":[]}`)
+	f(Plan{}, at, `{"kind":"qrel","query_id":"q","passage_id":"p"}`, evalstream.NoTime, `{"kind":"qrel","query_id":"q","passage_id":"p"}`)
+}
+
 func TestDecodeTime(t *testing.T) {
 	f := func(p Plan, value, want string) {
 		t.Helper()

@@ -33,6 +33,9 @@ type Plan struct {
 	// TimeUnit is the unit of integer times: a second, milli-, micro- or nanosecond.
 	// The default, 0, makes an integer time a fault.
 	TimeUnit time.Duration
+	// RecordTime takes the time that a record has already, where it has one, in place of
+	// that of its line; with Lines it is spliced into that.
+	RecordTime bool
 	// Lines says that the line goes on: mapped fields and the kind are spliced into it.
 	Lines bool
 	// Advice is what reads a field from elsewhere in the line, such as --map; faults name

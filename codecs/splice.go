@@ -42,6 +42,9 @@ func (d *Decoder) splice() []byte {
 		if f == runTop && r.kind == "run" && (r.id != r.ownID || r.score != r.ownScore) {
 			value, changed = d.spliceEntries(d.notes[source]), true
 		}
+		if len(d.stamp) > 0 && f == d.stamped {
+			value, changed = d.stamp, true
+		}
 		if changed {
 			edits = appendEdit(edits, d.notes[r.own[f]], end, r.fields[f], value)
 		}

@@ -3,10 +3,14 @@
 // Package docs_test runs the commands that README.md and the files of docs/ show, and compares what they print.
 //
 // A fenced block tagged console is a session: a line "$ command" is run by bash, the lines after it are the output, standard
-// error included. A command goes on while its line ends in a backslash. A line … alone stands for any number of lines; spaces at
-// the end of a line do not count. "console exit=3" wants that exit code of the block's last command; every other command must
-// end with 0. Each command starts in a copy of the repository that the blocks of one document share, with the binary built from
-// this tree first on PATH.
+// error included. A command goes on while its line ends in a backslash. A line … alone stands for any number of lines, and one …
+// within a line for any text; spaces at the end of a line do not count. "console exit=3" wants that exit code of the block's last
+// command; every other command must end with 0. Each command starts in a copy of the repository that the blocks of one document
+// share, with the binary built from this tree first on PATH and the variables that the commands before it have exported. What a
+// document leaves running is ended after it.
+//
+// "console kafka" blocks need a Kafka broker, which their document starts by deploy/kafka/broker; they are run with -kafka, and
+// then they alone.
 package docs_test
 
 import (
@@ -22,13 +26,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "rewrite the output shown in the documents")
+var (
+	update = flag.Bool("update", false, "rewrite the output shown in the documents")
+	kafka  = flag.Bool("kafka", false, "run the blocks that need a Kafka broker, and them alone")
+)
 
 const (
 	anyLines   = "…"
@@ -67,6 +75,9 @@ func TestDocuments(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s:%v", name, err)
 			}
+			all := blocks
+			blocks = slices.Clone(all)
+			blocks = slices.DeleteFunc(blocks, func(b block) bool { return b.kafka != *kafka })
 			if len(blocks) == 0 {
 				if name == "README.md" {
 					t.Fatalf("%s: want a block tagged console, got none", name)
@@ -74,14 +85,22 @@ func TestDocuments(t *testing.T) {
 				return
 			}
 			work := t.TempDir()
+			sh := &shell{dir: work, bin: bin, variables: filepath.Join(t.TempDir(), "variables")}
+			t.Cleanup(sh.end)
+			if *kafka {
+				sh.useBroker(t, root)
+			}
 			if err := copyRepository(work, root); err != nil {
 				t.Fatal(err)
 			}
 			updated := false
-			for _, b := range blocks {
+			for _, b := range all {
+				if b.kafka != *kafka {
+					continue
+				}
 				for i := range b.sessions {
 					s := &b.sessions[i]
-					got, code, err := s.run(t.Context(), work, bin)
+					got, code, err := sh.run(t.Context(), s.command)
 					if err != nil {
 						t.Fatalf("%s:%d: $ %s: %v", name, s.line, s.command, err)
 					}
@@ -104,7 +123,7 @@ func TestDocuments(t *testing.T) {
 				}
 			}
 			if updated {
-				if err := os.WriteFile(path, []byte(rewrite(string(src), blocks)), 0o644); err != nil {
+				if err := os.WriteFile(path, []byte(rewrite(string(src), all)), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -114,8 +133,9 @@ func TestDocuments(t *testing.T) {
 
 // A block is one fenced session of a document.
 type block struct {
-	exit       int // wanted of the last command
-	start, end int // indexes of its first line and of the line that closes the fence
+	kafka      bool // it needs a broker
+	exit       int  // wanted of the last command
+	start, end int  // indexes of its first line and of the line that closes the fence
 	sessions   []session
 }
 
@@ -128,7 +148,7 @@ type session struct {
 }
 
 // blockTag is what may follow the opening of a block.
-var blockTag = regexp.MustCompile("^```console(?: exit=([0-9]{1,3}))?$")
+var blockTag = regexp.MustCompile("^```console( kafka)?(?: exit=([0-9]{1,3}))?$")
 
 // parseBlocks returns the blocks of a document in order. An error starts with the line that it is about.
 func parseBlocks(doc string) ([]block, error) {
@@ -141,11 +161,11 @@ func parseBlocks(doc string) ([]block, error) {
 		open := i + 1
 		tag := blockTag.FindStringSubmatch(strings.TrimRight(lines[i], " \r"))
 		if tag == nil {
-			return nil, fmt.Errorf("%d: want ```console or ```console exit=CODE, got %q", open, lines[i])
+			return nil, fmt.Errorf("%d: want ```console, with kafka or exit=CODE behind it, got %q", open, lines[i])
 		}
-		b := block{start: i + 1}
-		if tag[1] != "" {
-			code, err := strconv.Atoi(tag[1])
+		b := block{start: i + 1, kafka: tag[1] != ""}
+		if tag[2] != "" {
+			code, err := strconv.Atoi(tag[2])
 			if err != nil {
 				return nil, fmt.Errorf("%d: exit code: %w", open, err)
 			}
@@ -194,17 +214,32 @@ func rewrite(doc string, blocks []block) string {
 	return strings.Join(lines, "\n")
 }
 
-// run executes the command in dir and returns the lines it printed and its exit code, which is 128 plus the number if a signal ended it.
+// A shell runs the commands of a document.
+type shell struct {
+	dir, bin  string
+	variables string   // file with what commands have exported
+	env       []string // beside this process's
+	groups    []int    // of the processes of each command
+}
+
+// run executes the command and returns the lines it printed and its exit code, which is 128 plus the number if a signal ended it.
 // An error says that it could not be run or took longer than runAtMost.
-func (s *session) run(ctx context.Context, dir, bin string) ([]string, int, error) {
+func (s *shell) run(ctx context.Context, command string) ([]string, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, runAtMost)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", s.command)
-	cmd.Dir = dir
+	if s.variables != "" {
+		command = "[[ ! -e '" + s.variables + "' ]] || . '" + s.variables + "'; trap 'export -p > " + s.variables + "' EXIT\n" + command
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", command)
+	cmd.Dir = s.dir
 	cmd.WaitDelay = 5 * time.Second // a command in the background may hold the output open
-	cmd.Env = append(os.Environ(),
-		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "COLUMNS=80", "NO_COLOR=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append(append(os.Environ(),
+		"PATH="+s.bin+string(os.PathListSeparator)+os.Getenv("PATH"), "LC_ALL=C.UTF-8", "TZ=UTC", "COLUMNS=80", "NO_COLOR=1"), s.env...)
 	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		s.groups = append(s.groups, cmd.Process.Pid)
+	}
 	if ctx.Err() != nil {
 		return nil, 0, fmt.Errorf("want an end within %v, got output so far:\n%s", runAtMost, out)
 	}
@@ -212,6 +247,32 @@ func (s *session) run(ctx context.Context, dir, bin string) ([]string, int, erro
 		return nil, 0, err
 	}
 	return outputLines(out), exitCode(cmd.ProcessState), nil
+}
+
+// end ends what commands have left running.
+func (s *shell) end() {
+	for _, g := range s.groups {
+		_ = syscall.Kill(-g, syscall.SIGKILL) // mostly there is nothing any more
+	}
+}
+
+// useBroker gives deploy/kafka/broker a name of this document's own, and removes that broker after it.
+func (s *shell) useBroker(t *testing.T, root string) {
+	s.env = append(s.env, fmt.Sprintf("EVALSTREAM_BROKER_NAME=docs-%d", os.Getpid()), "EVALSTREAM_BROKERS=")
+	t.Cleanup(func() {
+		clean := exec.Command(filepath.Join(root, "deploy/kafka/broker"), "clean")
+		clean.Env = append(os.Environ(), s.env...)
+		if out, err := clean.CombinedOutput(); err != nil {
+			t.Errorf("broker clean: %v\n%s", err, out)
+		}
+	})
+}
+
+// run executes the command in dir, in a shell of its own.
+func (s *session) run(ctx context.Context, dir, bin string) ([]string, int, error) {
+	sh := &shell{dir: dir, bin: bin}
+	defer sh.end()
+	return sh.run(ctx, s.command)
 }
 
 func exitCode(p *os.ProcessState) int {
@@ -243,11 +304,29 @@ func matchLines(shown, got []string) bool {
 			}
 			return false
 		}
-		if i >= len(got) || got[i] != s {
+		if i >= len(got) || !matchLine(s, got[i]) {
 			return false
 		}
 	}
 	return len(shown) == len(got)
+}
+
+// matchLine reports whether got is shown, where … within it stands for any text.
+func matchLine(shown, got string) bool {
+	parts := strings.Split(shown, anyLines)
+	if len(parts) == 1 {
+		return shown == got
+	}
+	rest, ok := strings.CutPrefix(got, parts[0])
+	if !ok {
+		return shown == got // a table may have cut a word by …
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		if _, rest, ok = strings.Cut(rest, p); !ok {
+			return shown == got
+		}
+	}
+	return shown == got || strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
 // copyRepository copies the files that a fresh clone would have into dir.

@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,6 +53,13 @@ func TestMatchLines(t *testing.T) {
 	f("a … c", "a c d", false)
 	f("… b … d", "a b c b d", true)
 	f("… b", "", false)
+	f("a…c d", "abc d", true)
+	f("a…c d", "ac d", true)
+	f("a…c d", "abd d", false)
+	f("a…b…c", "a1b2c", true)
+	f("a…b…c", "a1c", false)
+	f("a…", "b", false)
+	f("self…", "self…", true)
 }
 
 func TestParseBlocks(t *testing.T) {
@@ -81,7 +89,8 @@ func TestParseBlocks(t *testing.T) {
 	f("```sh\n$ make\n```\n", "")
 	f("```console\n$ a\nx\ny\n$ b\n```\n", "a -> x,y;b -> ")
 	f("```console\n$ a \\\n>   b\nx\n```\nand\n```console exit=3\n$ c\n```\n", "a \\\n  b -> x;c -> ")
-	f("```console exit\n$ a\n```\n", "1: want ```console or ```console exit=CODE, got \"```console exit\"")
+	f("```console kafka exit=3\n$ a\n```\n", "a -> ")
+	f("```console exit\n$ a\n```\n", "1: want ```console, with kafka or exit=CODE behind it, got \"```console exit\"")
 	f("\n```console\nx\n```\n", `3: want a line that starts with "$ ", got "x"`)
 	f("```console\n```\n", "1: block has no command")
 	f("```console\n$ a\n", "1: block is never closed")
@@ -95,4 +104,24 @@ func TestParseBlocks(t *testing.T) {
 	if diff := cmp.Diff("```console\n$ a\nnew\nnewer\n$ b\n```\nend\n", got); diff != "" {
 		t.Errorf("rewritten (-want +got):\n%s", diff)
 	}
+}
+
+// What a command exports, later ones have; what it leaves running is ended.
+func TestShell(t *testing.T) {
+	dir := t.TempDir()
+	sh := &shell{dir: dir, bin: dir, variables: filepath.Join(dir, "variables")}
+	run := func(command, want string) {
+		t.Helper()
+		got, code, err := sh.run(t.Context(), command)
+		if err != nil || code != 0 || strings.Join(got, ",") != want {
+			t.Errorf("%s: want %q, got %q, exit code %d, %v", command, want, got, code, err)
+		}
+	}
+	run("export A=1", "")
+	run("echo $A; export B=\"$A 2\"", "1")
+	run("echo $A $B", "1 1 2")
+	run("sleep 100 > /dev/null 2>&1 & echo $! > pid", "")
+	run("kill -0 $(cat pid)", "")
+	sh.end()
+	run("while kill -0 $(cat pid) 2> /dev/null; do sleep 0.01; done", "")
 }

@@ -134,7 +134,7 @@ func parseStep(list []stage, i int, o *stages.ParseOptions, c *common) (func() (
 	if err != nil {
 		return nil, "", err
 	}
-	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), Advice: "--map"}
+	plan := codecs.Plan{As: o.As, TimeUnit: unit, AllSlices: true, Lines: leaves(list, i), Advice: "--map", RecordTime: c.timeFrom == "record"}
 	if list[i].auto {
 		plan.Advice = "evalstream parse --map"
 	}

@@ -35,6 +35,7 @@ type common struct {
 	quiet         bool
 	verbose       bool
 	rejectsTopic  bool // rejects is a topic, which is opened elsewhere
+	fromTopics    bool // records come from topics
 }
 
 func newCommon() *common {
@@ -134,7 +135,9 @@ func (c *common) check() error {
 	switch c.timeFrom {
 	case "", "body":
 	case "record":
-		return evalstream.Usagef("time-from record: the time stamps of topics are not read yet, and files and pipes have none; use body")
+		if !c.fromTopics {
+			return evalstream.Usagef("time-from record: want from: topic:NAME; files and pipes have no time stamps of records; use body")
+		}
 	default:
 		return wrapUsage("%w", evalstream.NoChoice("time-from", c.timeFrom, "body", "record"))
 	}

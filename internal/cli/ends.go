@@ -79,6 +79,11 @@ func endsOf(spec *evalstream.Spec, to, rejects string) (*ends, error) {
 	return e, nil
 }
 
+// readsTopics reports whether from: of a pipeline names a topic.
+func readsTopics(spec *evalstream.Spec) bool {
+	return slices.ContainsFunc(spec.From, func(edge string) bool { _, ok := topicOf(edge); return ok })
+}
+
 func (e *ends) used() bool { return e.reads() || e.to != "" || e.rejects != "" }
 
 func (e *ends) reads() bool { return e != nil && e.from != nil }
@@ -129,10 +134,6 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 	return kafka.NewTopicSink(e.producer, topic, message), nil
 }
 
-// longReject is the longest line that a reject in a topic carries whole, in bytes: a
-// message has to fit its topic.
-const longReject = 256 << 10
-
 // message is a record as an upsert of its key; a result that was withdrawn deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 	if r.Body == nil {
@@ -146,15 +147,6 @@ func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
 		}
 	case *evalstream.Mark:
 		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
-	case *evalstream.Rejected:
-		if len(b.Line) > longReject {
-			short := *b
-			short.Line = b.Line[:longReject]
-			short.Reason += fmt.Sprintf("; line is cut after %d of %d bytes", longReject, len(b.Line))
-			cut := *r
-			cut.Body = &short
-			r = &cut
-		}
 	}
 	m.Value = appendLine(nil, r)
 	return m, route, true

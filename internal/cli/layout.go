@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
+	"strings"
 
 	"evalstream"
 	"evalstream/stages"
@@ -165,4 +166,38 @@ func (r role) String() string {
 		roleSource: "source", roleVia: "via", rolePartials: "partials", roleChangelog: "changelog",
 		roleResults: "results", roleOutput: "output", roleRejects: "rejects",
 	}[r], "?")
+}
+
+// text prints the cuts: what each segment reads and writes, and where its state is.
+func (l *layout) text(b *strings.Builder, e *ends, implied bool) {
+	roles := map[string]role{}
+	for _, r := range l.topics(e.rejects) {
+		roles[r.name] = r.role
+	}
+	named := func(topic string) string { return fmt.Sprintf("%s (%v)", topic, roles[topic]) }
+	for _, s := range l.segments {
+		var steps, from []string
+		for _, st := range s.Steps {
+			steps = append(steps, st.Name)
+		}
+		for _, topic := range s.From {
+			from = append(from, named(topic))
+		}
+		hang(b, "segment "+s.Name+": ", strings.Join(steps, ", "))
+		hang(b, "  reads   ", strings.Join(from, ", "))
+		if s.To != "" {
+			hang(b, "  writes  ", named(s.To))
+		}
+		if s.remembers {
+			hang(b, "  state   ", named(s.changelog()))
+		}
+	}
+	if e.rejects != "" {
+		hang(b, "all write ", named(e.rejects))
+	}
+	hang(b, "", "A segment is a consumer group of its name; partition p has the transactional id NAME.p.")
+	if implied {
+		hang(b, "", "merge and the partials before it are there if what aggregate reads has more than one partition.")
+	}
+	b.WriteByte('\n')
 }

@@ -29,7 +29,7 @@ func (e *env) lint() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var faults evalstream.Faults
 			for _, path := range args {
-				found, err := e.lintFile(cmd.Context(), path, files)
+				found, err := e.lintFile(cmd.Context(), path, files, true)
 				if err != nil {
 					return err
 				}
@@ -71,7 +71,7 @@ func (e *env) printFaults(faults evalstream.Faults, asJSON bool) error {
 }
 
 // lintFile looks at a pipeline file, or at the pipelines in a Markdown file.
-func (e *env) lintFile(ctx context.Context, path string, files bool) (evalstream.Faults, error) {
+func (e *env) lintFile(ctx context.Context, path string, files, notes bool) (evalstream.Faults, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, evalstream.Usagef("pipeline: %w", err)
@@ -82,7 +82,7 @@ func (e *env) lintFile(ctx context.Context, path string, files bool) (evalstream
 	}
 	var faults evalstream.Faults
 	for _, doc := range docs {
-		l := &linter{env: e, file: path, files: files}
+		l := &linter{env: e, file: path, files: files, notes: notes}
 		l.lint(ctx, doc)
 		faults = append(faults, l.sorted()...)
 	}
@@ -119,6 +119,7 @@ type linter struct {
 	*env
 	file   string
 	files  bool
+	notes  bool // people are told what is worth knowing, too
 	faults evalstream.Faults
 }
 
@@ -147,6 +148,9 @@ func (l *linter) lint(ctx context.Context, data []byte) {
 	l.whole(ctx, c, list, at)
 	l.rules(spec, list)
 	l.edges(spec)
+	if n := growthNote(list, c); n != "" && readsTopics(spec) && len(l.faults) == 0 && l.notes {
+		fmt.Fprintf(l.stderr, "note: %s: %s\n", l.file, n)
+	}
 }
 
 // common reads the options of the whole pipeline; those at fault are left out.
@@ -154,6 +158,7 @@ func (l *linter) common(spec *evalstream.Spec) *common {
 	good := l.settable("pipeline", newCommon().declare, spec.Options)
 	read := func(in []bool) (*common, error) {
 		c := newCommon()
+		c.fromTopics = readsTopics(spec)
 		set := flag.NewFlagSet("pipeline", flag.ContinueOnError)
 		c.declare(set)
 		_ = setOptions(l.file, "pipeline", set, picked(good, in), nil) // each is known to be taken
@@ -273,6 +278,7 @@ func (l *linter) stages(ctx context.Context, spec *evalstream.Spec, c *common) (
 		in := l.culprits(item.Verb, good, item.Line, item.Column, func(in []bool) error {
 			st := read(in)
 			st.name = item.Verb // what an error begins with
+			st.via = ""         // what is behind it is seen with the others
 			_, err := s.assemble(ctx, []stage{st}, false)
 			return err
 		})
@@ -312,6 +318,9 @@ func (l *linter) whole(ctx context.Context, c *common, list []stage, at []evalst
 		}
 		if len(some) == 0 {
 			return nil
+		}
+		if !in[len(in)-1] {
+			some[len(some)-1].via = "" // the steps behind it are left out here alone
 		}
 		_, err := s.assemble(ctx, some, false)
 		return err
@@ -409,7 +418,7 @@ func (e *env) placed(ctx context.Context, path string, err error) error {
 	if _, said := errors.AsType[*saidError](err); said {
 		return err
 	}
-	if found, lintErr := e.lintFile(ctx, path, false); lintErr == nil && len(found) > 0 {
+	if found, lintErr := e.lintFile(ctx, path, false, false); lintErr == nil && len(found) > 0 {
 		return &evalstream.ExitError{Code: evalstream.ExitUsage, Err: found}
 	}
 	return err

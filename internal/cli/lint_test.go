@@ -80,7 +80,10 @@ func TestLint(t *testing.T) {
 
 	// Stages.
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
-	f("stages:\n  - score: {}\n    via: scored\n", `2:5: score: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
+	f("stages:\n  - score: {}\n    via: scored\n", `2:5: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
+	f("from: topic:a\ntime_from: record\nstages:\n  - parse: {}\n    via: parsed\n  - score: {}\n    via: scored\n  - aggregate: {}\n")
+	f("time_from: record\nstages:\n  - score: {}\n", "1:1: pipeline: time-from record: want from: topic:NAME; files and pipes have no time stamps of records; use body")
+	f("from: topic:a\nstages:\n  - parse: {}\n    via: b\n  - score: {}\n  - aggregate: {}\n    via: c\n  - merge: {}\nto: topic:d\n")
 	f("stages:\n  - score: {mesure: mrr, ties: tec, gold: {a: b}}\n",
 		`2:13: score: no field "mesure"; did you mean "measure"?`, `2:26: score: ties: want trec, rank, worst, best or expected, got "tec"; did you mean "trec"?`, "2:43: gold: want a value, got fields")
 	f("stages:\n  - score: {measure: [mrr, sucess@1, mrr, map@0]}\n",

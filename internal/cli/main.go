@@ -127,7 +127,7 @@ func (e *env) root() *cobra.Command {
 	for _, c := range e.filters() {
 		root.AddCommand(c)
 	}
-	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.verbs(), e.man(), e.version())
+	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.dlq(), e.verbs(), e.man(), e.version())
 	root.SetHelpCommand(e.help(root))
 	root.SetCompletionCommandGroupID("other")
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })

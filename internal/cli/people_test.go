@@ -58,7 +58,7 @@ func TestExamples(t *testing.T) {
 			}
 			continue
 		}
-		if strings.HasPrefix(c.CommandPath(), "evalstream topics ") { // topics/kafka/kafkatest runs them
+		if path := c.CommandPath(); strings.HasPrefix(path, "evalstream topics ") || strings.HasPrefix(path, "evalstream dlq ") { // topics/kafka/kafkatest runs them
 			if !strings.Contains(c.Example, c.CommandPath()) {
 				t.Errorf("%s: the example shows another command: %s", c.CommandPath(), c.Example)
 			}

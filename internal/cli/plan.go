@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"strings"
@@ -14,7 +15,7 @@ import (
 func (e *env) plan() *cobra.Command {
 	c := newCommon()
 	common := c.flags("plan")
-	w := stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16, Passages: 100_000, Words: 60, Instances: 100_000}
+	w := defaultWorkload()
 	own := flag.NewFlagSet("plan", flag.ContinueOnError)
 	own.Int64Var(&w.Units, "units", w.Units, "plan memory for `N` units: queries, predictions or rated items")
 	own.Int64Var(&w.Runs, "runs", w.Runs, "plan memory for `N` runs of each unit, or coders, or judges")
@@ -61,19 +62,46 @@ func checkWorkload(own *flag.FlagSet) error {
 
 func (e *env) printPlan(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, w stages.Workload) error {
 	s := &session{env: e, verb: spec.Name, common: c}
+	c.fromTopics = readsTopics(spec)
 	if err := c.check(); err != nil {
 		return err
+	}
+	ends, err := endsOf(spec, spec.To, spec.Rejects)
+	if err != nil {
+		return err
+	}
+	implied := false
+	if ends.reads() {
+		// Nobody is asked how many partitions there are: what several need is shown.
+		whole, err := cutUp(cmd.Context(), list, spec, ends, func(context.Context, string) (int32, error) { return 2, nil })
+		if err != nil {
+			return err
+		}
+		implied = len(whole) > len(list)
+		list = whole
 	}
 	p, err := s.assemble(cmd.Context(), list, false)
 	if err != nil {
 		return err
 	}
+	p.Name = spec.Name
 	var b strings.Builder
 	fmt.Fprintf(&b, "pipeline %s: %s → %s\n", spec.Name, orDefault(strings.Join(spec.From, ", "), "stdin"), orDefault(spec.To, "stdout"))
+	width := 12
+	for _, step := range p.Steps {
+		width = max(width, len(step.Name))
+	}
 	for i, step := range p.Steps {
-		hang(&b, fmt.Sprintf("%d  %-12s ", i+1, step.Name), step.Doc)
+		hang(&b, fmt.Sprintf("%d  %-*s ", i+1, width, step.Name), step.Doc)
 	}
 	b.WriteByte('\n')
+	if ends.reads() {
+		cuts, err := layoutOf(p, list, ends)
+		if err != nil {
+			return err
+		}
+		cuts.text(&b, ends, implied)
+	}
 	holdingsText(&b, w, holdings(list, w))
 	growthText(&b, list, c)
 	stateText(&b, list, c)
@@ -213,12 +241,7 @@ func stateText(b *strings.Builder, list []stage, c *common) {
 	if c.state == "" {
 		return
 	}
-	var of []string
-	for _, s := range list {
-		if o, ok := s.options.(*stages.ScoreOptions); ok && o.Gold == "" || s.verb == "aggregate" {
-			of = append(of, s.name)
-		}
-	}
+	of := remembering(list)
 	if len(of) == 0 {
 		return
 	}
@@ -228,25 +251,18 @@ func stateText(b *strings.Builder, list []stage, c *common) {
 
 // growthText says what grows as long as records come.
 func growthText(b *strings.Builder, list []stage, c *common) {
-	var units []string
 	cut := false
 	for _, s := range list {
-		switch o := s.options.(type) {
-		case *stages.ScoreOptions:
-			if o.Gold == "" {
-				units = append(units, s.name)
-			}
-		case *stages.AggregateOptions:
-			units = append(units, s.name)
+		if o, ok := s.options.(*stages.AggregateOptions); ok {
 			a, err := o.Aggregation()
 			cut = cut || err == nil && a.Timed()
 		}
 	}
-	if len(units) == 0 {
+	where := strings.Join(remembering(list), " and ")
+	if where == "" {
 		return
 	}
 	b.WriteByte('\n')
-	where := strings.Join(units, " and ")
 	if c.horizon > 0 {
 		hang(b, "", fmt.Sprintf("units of %s are forgotten %s of event time after they came: count the units of that span. Cells stay.", where, c.horizon.text()))
 	} else {
@@ -255,4 +271,49 @@ func growthText(b *strings.Builder, list []stage, c *common) {
 	if cut {
 		hang(b, "", "cells grow with event time: one more a group for each window that is begun.")
 	}
+}
+
+// remembering lists the steps that remember each unit.
+func remembering(list []stage) []string {
+	var units []string
+	for _, s := range list {
+		switch o := s.options.(type) {
+		case *stages.ScoreOptions:
+			if _, topic := topicOf(o.Gold); topic || o.Gold == "" {
+				units = append(units, s.name)
+			}
+		case *stages.AggregateOptions:
+			units = append(units, s.name)
+		}
+	}
+	return units
+}
+
+// growthNote says how fast the state of a pipeline over topics grows, if nothing bounds
+// it; else it is "".
+func growthNote(list []stage, c *common) string {
+	units := remembering(list)
+	if len(units) == 0 || c.horizon > 0 {
+		return ""
+	}
+	w := defaultWorkload()
+	bytes := func(units int64) (n int64) {
+		w.Units = units
+		for _, h := range holdings(list, w) {
+			n += h.Bytes()
+		}
+		return n
+	}
+	const million = 1_000_000
+	each := (bytes(2*million) - bytes(million)) / million
+	verb := "remembers"
+	if len(units) > 1 {
+		verb = "remember"
+	}
+	return fmt.Sprintf("without horizon %s %s each unit for ever, and the topics do not end: state grows by about %s a unit (1 run, list of %s and 1 judgment), %s MiB a million; evalstream plan counts others, and with horizon: 30d they are forgotten",
+		strings.Join(units, " and "), verb, plural(each, "byte"), count(w.Depth), mebibytes(each*million))
+}
+
+func defaultWorkload() stages.Workload {
+	return stages.Workload{Units: 1_000_000, Runs: 1, Depth: 10, Judgments: 1, IDBytes: 16, Passages: 100_000, Words: 60, Instances: 100_000}
 }

@@ -163,7 +163,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 			return err
 		}
 	}
-	c.rejectsTopic = ends.rejects != ""
+	c.rejectsTopic, c.fromTopics = ends.rejects != "", ends.reads()
 	ends.limited = cmd.Flags().Changed("max-rejects") || slices.ContainsFunc(spec.Options, func(o evalstream.Option) bool { return o.Name == "max_rejects" })
 	if ends.from != nil {
 		return e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd)

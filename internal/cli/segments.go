@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -111,6 +112,13 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 	if err != nil {
 		return err
 	}
+	var notes []string
+	if n := growthNote(list, f.common); n != "" {
+		notes = append(notes, n)
+	}
+	if err := f.fit(ctx, cuts.chosen(f.ends.rejects, chosen), notes...); err != nil {
+		return err
+	}
 	ends := map[kafka.TopicPartition]int64{}
 	for i := range cuts.segments {
 		cut := &cuts.segments[i]
@@ -160,9 +168,14 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if s.Options, err = stateOptions(cut.stages, f.common, f.kept.sides); err != nil {
 		return nil, err
 	}
+	// It may be raised for records that are sent again: no other is read twice.
+	s.Options = slices.DeleteFunc(s.Options, func(o evalstream.Option) bool { return o.Name == "max-line" })
 	s.Cache = func(p int32) (evalstream.Store, func() error, error) { return f.open(name, p) }
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
+	}
+	if s.Waits, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Remote); return ok }); err != nil {
+		return nil, err
 	}
 	s.Session, err = f.sessionTime()
 	return s, err
@@ -204,8 +217,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 	f.sums = map[owned]evalstream.Summary{}
 	ctx, signals := Watch(ctx, f.drain, f.stderr)
 	defer signals.Stop()
-	in := &input{lines: f}
-	exporter, served, err := f.export(ctx, in)
+	exporter, served, err := f.export(ctx, f.health())
 	if err != nil {
 		return err
 	}
@@ -224,7 +236,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		hooks.Block = nil
 		hooks.Took = f.counting(s.Steps[0].Name, progress)
 		if exporter != nil {
-			hooks = both(hooks, exporter.Hooks())
+			hooks = both(hooks, viewOf(exporter, s))
 		}
 		s.Job.Hooks = hooks
 		s.Rejected = rejected
@@ -294,15 +306,6 @@ func (f *flow) drain() {
 		s.Drain()
 	}
 }
-
-// Drain is drain.
-func (f *flow) Drain() { f.drain() }
-
-// Progress is not known in bytes.
-func (*flow) Progress() (read, total int64, known bool) { return 0, 0, false }
-
-// Close has nothing to do.
-func (*flow) Close() error { return nil }
 
 // counting counts what the first step of a segment takes.
 func (f *flow) counting(first string, p *Progress) func(step, kind string, n int) {

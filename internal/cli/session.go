@@ -99,15 +99,20 @@ func (s *session) end(ctx context.Context, err error) error {
 
 // execute runs an assembled pipeline from in to sink and says what happened.
 func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input, sink evalstream.Sink) error {
-	ctx, signals := Watch(ctx, in.lines.Drain, s.stderr)
+	state := new(reading)
+	ctx, signals := Watch(ctx, func() {
+		state.draining.Store(true)
+		in.lines.Drain()
+	}, s.stderr)
 	defer signals.Stop()
-	exporter, served, err := s.export(ctx, in)
+	exporter, served, err := s.export(ctx, state.health())
 	if err != nil {
 		return err
 	}
 	head := &headline{prefer: s.headline}
 	seen := []func(*evalstream.Result){head.Result, s.gates.Result}
 	if exporter != nil {
+		exporter.Source(in.lines.Progress)
 		seen = append(seen, exporter.Result)
 	}
 	progress := NewProgress(s.stderr, StyleOf(s.common.quiet, isTerminal(s.stderr), s.lookup), 0, func() Snapshot {
@@ -126,6 +131,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	if s.kept != nil {
 		job.Store, job.StateMemory = s.kept.store, int64(s.common.stateMemory)
 	}
+	state.began.Store(true)
 	sum, err := s.run(ctx, &job)
 	progress.Stop()
 	if exporter != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,8 @@ import (
 
 // topics is the commands that make topics and look at them.
 func (e *env) topics() *cobra.Command {
-	return parent(&cobra.Command{Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat", GroupID: "other"},
-		e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat())
+	return parent(&cobra.Command{Use: "topics", Short: "make and look at the Kafka topics of a pipeline: create, describe, lag, cat, reset", GroupID: "other"},
+		e.topicsCreate(), e.topicsDescribe(), e.topicsLag(), e.topicsCat(), e.topicsReset())
 }
 
 // topicsOf is a command on the topics of a pipeline file.
@@ -46,7 +47,7 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 				return err
 			}
 			defer client.Close()
-			p := &topicPipeline{ends: ends, client: client, out: json.NewEncoder(e.stdout)}
+			p := &topicPipeline{ends: ends, client: client, out: json.NewEncoder(e.stdout), common: c}
 			if n, err := cmd.Flags().GetInt32("partitions"); err == nil {
 				p.partitions = n
 			}
@@ -70,6 +71,16 @@ type topicPipeline struct {
 	client     *kafka.Client
 	out        *json.Encoder
 	partitions int32 // of topics that are not there
+	common     *common
+}
+
+// config are the settings that a topic of the pipeline is made with.
+func (p *topicPipeline) config(r topicRole) map[string]string {
+	config := r.role.config()
+	if least, ok := p.common.lives(); ok && r.role == roleVia && least > defaultRetention {
+		config["retention.ms"] = strconv.FormatInt(least.Milliseconds(), 10)
+	}
+	return config
 }
 
 // layOut cuts the pipeline.
@@ -118,7 +129,7 @@ func (p *topicPipeline) names() []string {
 func (p *topicPipeline) specs(partitions int32, replication int16) []kafka.TopicSpec {
 	var specs []kafka.TopicSpec
 	for _, r := range p.roles() {
-		specs = append(specs, kafka.TopicSpec{Name: r.name, Partitions: partitions, Replication: replication, Config: r.role.config()})
+		specs = append(specs, kafka.TopicSpec{Name: r.name, Partitions: partitions, Replication: replication, Config: p.config(r)})
 	}
 	return specs
 }
@@ -137,34 +148,32 @@ func (e *env) topicsCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var wrong []error
+			var wrong []misfit
 			for _, want := range specs {
-				got, err := p.client.DescribeTopic(ctx, want.Name)
+				n, err := p.client.Partitions(ctx, want.Name)
 				if err != nil {
 					return err
 				}
-				if !cmd.Flags().Changed("partitions") {
-					want.Partitions = int32(len(got.Partitions))
-				}
-				if len(got.Config) == 0 { // they may not be read
-					want.Config = nil
-				}
-				for _, m := range got.Mismatches(want) {
-					wrong = append(wrong, errors.New(m))
+				if cmd.Flags().Changed("partitions") && n != want.Partitions {
+					wrong = append(wrong, misfit{reason: fmt.Sprintf("%s: want %d partitions, got %d", want.Name, want.Partitions, n), fix: "leave --partitions out, or name other topics"})
 				}
 				line := struct {
 					Topic      string `json:"topic"`
-					Partitions int    `json:"partitions"`
+					Partitions int32  `json:"partitions"`
 					Made       bool   `json:"made"`
-				}{want.Name, len(got.Partitions), slices.Contains(made, want.Name)}
+				}{want.Name, n, slices.Contains(made, want.Name)}
 				if err := p.out.Encode(line); err != nil {
 					return lostOutput(err)
 				}
 			}
-			if len(wrong) > 0 {
-				return &evalstream.ExitError{Code: evalstream.ExitUsage, Err: errors.Join(wrong...), Hint: "they were there before and are left as they are; change them with kafka-configs, or name other topics"}
+			fits, err := fit(ctx, p.client, p.common, p.roles())
+			if err != nil {
+				return err
 			}
-			return nil
+			for _, n := range fits.notes {
+				fmt.Fprintf(e.stderr, "evalstream topics: note: %s\n", n)
+			}
+			return fits.err(wrong...)
 		})
 	cmd.Flags().Int32Var(&partitions, "partitions", 0, "`N` partitions of each topic that is made (default: as many as the first topic of from: has, or 1)")
 	cmd.Flags().Int16Var(&replication, "replication", 0, "`N` copies of each (default: the broker's)")
@@ -235,18 +244,13 @@ func (e *env) topicsLag() *cobra.Command {
 
 func (e *env) topicsCat() *cobra.Command {
 	var brokers string
-	var latest bool
+	var latest, marks bool
 	cmd := &cobra.Command{
-		Use: "cat [--brokers HOST:PORT,...] [--latest] TOPIC", Short: "print the messages of a topic as NDJSON",
-		Long: "cat: print the values that a topic holds now, one a line, in order within a partition and\none partition after the other. A tombstone is null; a value that is not JSON is a string.",
+		Use: "cat [--brokers HOST:PORT,...] [--latest] [--marks] TOPIC", Short: "print the messages of a topic as NDJSON",
+		Long: "cat: print the values that a topic holds now, one a line, in order within a partition and\none partition after the other. A tombstone is null; a value that is not JSON is a string.\nMarks, by which the steps of a pipeline tell each other how far they are, are left out.",
 		Args: usage(cobra.ExactArgs(1)), Example: "  evalstream topics cat --brokers 127.0.0.1:9092 --latest results",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var named []string
-			for b := range strings.SplitSeq(brokers, ",") {
-				if b = strings.TrimSpace(b); b != "" {
-					named = append(named, b)
-				}
-			}
+			named := commaSeparated(brokers)
 			name := strings.TrimPrefix(args[0], "topic:")
 			client, err := e.kafkaClient(cmd.Context(), named)
 			if err != nil {
@@ -258,7 +262,12 @@ func (e *env) topicsCat() *cobra.Command {
 			if latest {
 				read = client.CatLatest
 			}
-			if err := read(cmd.Context(), name, func(m topics.Message) error { return lostOutput(printValue(w, m.Value)) }); err != nil {
+			if err := read(cmd.Context(), name, func(m topics.Message) error {
+				if kind, ok := m.Header(kafka.HeaderKind); ok && string(kind) == "mark" && !marks {
+					return nil
+				}
+				return lostOutput(printValue(w, m.Value))
+			}); err != nil {
 				return errors.Join(err, lostOutput(w.Flush()))
 			}
 			return lostOutput(w.Flush())
@@ -266,6 +275,7 @@ func (e *env) topicsCat() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&brokers, "brokers", "", "`HOST:PORT` of a broker, several with commas")
 	cmd.Flags().BoolVar(&latest, "latest", false, "print the last value of each key, without tombstones and without messages that have no key")
+	cmd.Flags().BoolVar(&marks, "marks", false, "print marks too")
 	return cmd
 }
 

@@ -27,6 +27,8 @@ type Exporter struct {
 	lines    *metrics.Counter
 	marks    map[int32]evalstream.Time
 	counters map[string]*metrics.Counter
+	segments []*Segment
+	health   Health
 }
 
 // Build is what is told of the program.
@@ -39,6 +41,11 @@ type family struct{ name, kind, help string }
 func families() []family {
 	return []family{
 		{"evalstream_build_info", "gauge", "Always 1: version, revision and Go version of the program."},
+		{"evalstream_in_flight_messages", "gauge", "Messages that were made and whose transaction has not been committed."},
+		{"evalstream_load_duration_seconds", "histogram", "Time from taking a partition over to reading its input: its changelog is loaded, or its input replayed."},
+		{"evalstream_load_entries_total", "counter", "Entries of changelogs that were read when partitions were taken over."},
+		{"evalstream_partitions_owned", "gauge", "Partitions that this process owns."},
+		{"evalstream_rebalances_total", "counter", "Generations of the group that this process has been in."},
 		{"evalstream_records_total", "counter", "Records that a stage took, made, and at the end of the job held, replaced, passed, rejected and found late, by kind."},
 		{"evalstream_rejects_total", "counter", "Records set aside, by the stage that did and the class of fault."},
 		{"evalstream_result", "gauge", "A metric's present value, of the newest window of each length."},
@@ -47,8 +54,11 @@ func families() []family {
 		{"evalstream_result_n", "gauge", "Scored units that evalstream_result rests on."},
 		{"evalstream_series_dropped_total", "counter", "Results without series of their own, shown as __other__."},
 		{"evalstream_source_bytes", "gauge", "Bytes read of the inputs."},
+		{"evalstream_source_lag_records", "gauge", "Offsets still to be read when brokers last answered."},
 		{"evalstream_source_lines_total", "counter", "Lines read of the inputs."},
 		{"evalstream_source_size_bytes", "gauge", "Bytes of the inputs, where all of them end."},
+		{"evalstream_transaction_duration_seconds", "histogram", "Time from the first request of a transaction to the answer that it is committed."},
+		{"evalstream_transaction_messages_total", "counter", "Messages of committed transactions, those of changelogs included."},
 		{"evalstream_watermark_timestamp_seconds", "gauge", "Event time that all partitions have come to."},
 	}
 }
@@ -149,6 +159,10 @@ func (e *Exporter) Finish(sum evalstream.Summary) {
 func (e *Exporter) WriteTo(w io.Writer) (int64, error) {
 	var page bytes.Buffer
 	e.mu.Lock()
+	room := MaxSeries
+	for _, s := range e.segments {
+		room = s.refresh(room)
+	}
 	e.set.WritePrometheus(&page)
 	e.mu.Unlock()
 	about := map[string]family{}
@@ -159,19 +173,36 @@ func (e *Exporter) WriteTo(w io.Writer) (int64, error) {
 	last := ""
 	for line := range bytes.Lines(page.Bytes()) {
 		name := string(line[:max(0, bytes.IndexAny(line, "{ "))])
-		if f := about[name]; name != last {
-			fmt.Fprintf(&out, "# HELP %s %s\n# TYPE %s %s\n", name, f.help, name, f.kind)
-			last = name
+		f, ok := about[name]
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			if base := strings.TrimSuffix(name, part); !ok && about[base].kind == "histogram" {
+				f = about[base]
+			}
+		}
+		if f.name != last {
+			fmt.Fprintf(&out, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+			last = f.name
 		}
 		out.Write(line)
 	}
 	return out.WriteTo(w)
 }
 
-// ServeHTTP answers /metrics, and says where it is on other paths.
+// ServeHTTP answers /metrics, /livez and /readyz, and says where they are on other paths.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path != "/metrics" {
-		http.Error(w, "see /metrics", http.StatusNotFound)
+	e.mu.Lock()
+	health := e.health
+	e.mu.Unlock()
+	switch r.URL.Path {
+	case "/metrics":
+	case "/livez":
+		answer(w, health.Live)
+		return
+	case "/readyz":
+		answer(w, health.Ready)
+		return
+	default:
+		http.Error(w, "see /metrics, /livez and /readyz", http.StatusNotFound)
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

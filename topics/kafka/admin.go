@@ -35,6 +35,44 @@ type TopicState struct {
 	Config     map[string]string
 }
 
+// Settings are what a broker says of a topic, without its records.
+type Settings struct {
+	// Config are all settings, those of the brokers and defaults included; nil if this
+	// user may not read them.
+	Config map[string]string
+	// Own are those that are set for this topic alone.
+	Own map[string]string
+}
+
+// Settings reads the settings of a topic.
+func (c *Client) Settings(ctx context.Context, name string) (Settings, error) {
+	s, err := c.settings(ctx, name)
+	if denied(err) != "" {
+		return Settings{}, nil
+	}
+	return s, c.explain(name, err)
+}
+
+// Replication is how many copies the partitions of a topic have.
+func (c *Client) Replication(ctx context.Context, name string) (n int16, err error) {
+	err = c.retry(ctx, name, func(ctx context.Context) error {
+		res, err := c.do(ctx, -1, &metadata.Request{TopicNames: []string{name}})
+		if err != nil {
+			return err
+		}
+		for _, t := range res.(*metadata.Response).Topics {
+			if t.ErrorCode != 0 {
+				return kgo.Error(t.ErrorCode)
+			}
+			for _, p := range t.Partitions {
+				n = max(n, int16(len(p.ReplicaNodes)))
+			}
+		}
+		return nil
+	})
+	return n, c.explain(name, err)
+}
+
 // PartitionState is one partition of a topic.
 type PartitionState struct {
 	Partition  int32
@@ -159,7 +197,12 @@ func (t TopicState) Mismatches(want TopicSpec) []string {
 
 // topicConfig reads settings of a topic, all if none is named.
 func (c *Client) topicConfig(ctx context.Context, name string, keys ...string) (map[string]string, error) {
-	values := map[string]string{}
+	s, err := c.settings(ctx, name, keys...)
+	return s.Config, err
+}
+
+func (c *Client) settings(ctx context.Context, name string, keys ...string) (Settings, error) {
+	s := Settings{Config: map[string]string{}, Own: map[string]string{}}
 	err := c.retry(ctx, name, func(ctx context.Context) error {
 		const topicResource = 2
 		res, err := c.do(ctx, -1, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
@@ -173,12 +216,16 @@ func (c *Client) topicConfig(ctx context.Context, name string, keys ...string) (
 				return kgo.Error(r.ErrorCode)
 			}
 			for _, e := range r.ConfigEntries {
-				values[e.ConfigName] = e.ConfigValue
+				const ofTopic = 1
+				s.Config[e.ConfigName] = e.ConfigValue
+				if e.ConfigSource == ofTopic {
+					s.Own[e.ConfigName] = e.ConfigValue
+				}
 			}
 		}
 		return nil
 	})
-	return values, err
+	return s, err
 }
 
 // Lag is how far a group is behind in one partition.

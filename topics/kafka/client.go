@@ -76,6 +76,9 @@ func Connect(ctx context.Context, conf Config) (*Client, error) {
 // Close closes idle connections; those in use are closed when their request ends.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
+// Brokers are the addresses that Connect was given, with commas between them.
+func (c *Client) Brokers() string { return strings.Join(c.conf.Brokers, ",") }
+
 // dialer is for the parts of kafka-go that open connections of their own.
 func (c *Client) dialer() *kgo.Dialer {
 	return &kgo.Dialer{ClientID: c.conf.clientID(), Timeout: c.conf.timeout(), TLS: c.transport.TLS, SASLMechanism: c.sasl}

@@ -71,10 +71,11 @@ const (
 	EnvUsername     = "EVALSTREAM_KAFKA_SASL_USERNAME"
 	EnvPassword     = "EVALSTREAM_KAFKA_SASL_PASSWORD"
 	EnvPasswordFile = "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE"
+	EnvPatience     = "EVALSTREAM_KAFKA_PATIENCE" // such as 2m
 )
 
 // FromEnv is a Config for brokers (EVALSTREAM_BROKERS if there are none), with the TLS
-// and SASL settings of the environment. TLS is on if EVALSTREAM_KAFKA_TLS is true or a
+// and SASL settings and the patience of the environment. TLS is on if EVALSTREAM_KAFKA_TLS is true or a
 // file of it is named. A password file's last line end is not part of the password.
 func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 	c := Config{
@@ -99,6 +100,13 @@ func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 		c.TLS.On = c.TLS.CA != "" || c.TLS.Cert != ""
 	default:
 		return c, evalstream.Usagef("%s: want true or false, got %q", EnvTLS, v)
+	}
+	if v := getenv(EnvPatience); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < time.Second {
+			return c, evalstream.Usagef("%s: want a duration of at least 1s, such as 2m, got %q", EnvPatience, v)
+		}
+		c.Patience = d
 	}
 	if file := getenv(EnvPasswordFile); file != "" {
 		if c.SASL.Password != "" {

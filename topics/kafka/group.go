@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kgo "github.com/segmentio/kafka-go"
@@ -34,6 +35,9 @@ type GroupOptions struct {
 	// member of another one is kept out by the broker: it waits for twice Session,
 	// for a killed member lingers that long, and ends with exit 2. "" is a layout too.
 	Layout string
+	// Generation is told when a generation begins, with what this member owns in it, and,
+	// with over, when that has ended. It may be nil.
+	Generation func(m Member, owned []TopicPartition, over bool)
 }
 
 // laidOut is range, by a name that only members of one layout have in common: Kafka
@@ -67,6 +71,8 @@ type Assignment struct {
 	at     map[TopicPartition]int64
 }
 
+const defaultRebalance = 30 * time.Second
+
 // Join takes part in the group until ctx ends or own returns an error that is not
 // ErrLost or ErrUnknown. own is called once a generation, also if it gets nothing,
 // and must return soon after its context has ended; commits still work until then. If
@@ -77,7 +83,7 @@ func (c *Client) Join(ctx context.Context, opt GroupOptions, own func(context.Co
 		opt.Session = 10 * time.Second
 	}
 	if opt.Rebalance <= 0 {
-		opt.Rebalance = 30 * time.Second
+		opt.Rebalance = defaultRebalance
 	}
 	if opt.Watch <= 0 {
 		opt.Watch = 5 * time.Second
@@ -145,7 +151,10 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}
-			m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
+			// The coordinator of a group that is new, or has moved, takes a moment.
+			if waited > 5*time.Second || !retriable(err) {
+				m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
+			}
 			continue
 		}
 		switch err := m.generation(ctx, gen); {
@@ -186,6 +195,10 @@ func (m *membership) generation(ctx context.Context, gen *kgo.Generation) error 
 				cancel(kgo.ErrGenerationEnded)
 			}
 		})
+		if told := m.opt.Generation; told != nil {
+			told(a.Member, a.Partitions, false)
+			defer told(a.Member, a.Partitions, true)
+		}
 		err := m.own(ctx, a)
 		if errors.Is(err, kgo.ErrGenerationEnded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 			err = nil
@@ -314,7 +327,7 @@ func (c *Client) Pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)
-	wg.Go(func() { cancel(c.pump(ctx, tp, from, opt, batches)) })
+	wg.Go(func() { cancel(c.pump(ctx, tp, from, opt, batches, new(fetching))) })
 	for {
 		select {
 		case b := <-batches:
@@ -327,8 +340,15 @@ func (c *Client) Pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 	}
 }
 
+// fetching is how a partition is being read.
+type fetching struct {
+	answered atomic.Int64 // when its leader last did, in nanoseconds
+	waiting  atomic.Int64 // since when a batch has been waiting to be taken; 0: none is
+	end      atomic.Int64 // of the partition at the last answer
+}
+
 // pump sends batches until the reader fails or ctx ends.
-func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt ReadOptions, batches chan<- Batch) error {
+func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt ReadOptions, batches chan<- Batch, watch *fetching) error {
 	r := c.Read(tp, from, opt)
 	at := from
 	for {
@@ -336,12 +356,17 @@ func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 		if err != nil {
 			return err
 		}
+		now := time.Now().UnixNano()
+		watch.answered.Store(now)
+		watch.end.Store(b.End)
 		if len(b.Messages) == 0 && b.Next == at {
 			continue
 		}
 		at = b.Next
+		watch.waiting.Store(now)
 		select {
 		case batches <- b:
+			watch.waiting.Store(0)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

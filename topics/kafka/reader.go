@@ -132,6 +132,25 @@ func (r *Reader) gap(ctx context.Context) (Batch, error) {
 	return Batch{TopicPartition: r.tp, Next: first, End: end, HighWater: end}, nil
 }
 
+// Message reads the message at an offset; ok = false if none is there any more, or it
+// was not committed.
+func (c *Client) Message(ctx context.Context, tp TopicPartition, offset int64) (m topics.Message, ok bool, err error) {
+	first, end, err := c.bounds(ctx, tp)
+	if err != nil {
+		return m, false, c.explain(tp.String(), err)
+	}
+	if offset < first || offset >= end {
+		return m, false, nil
+	}
+	err = c.scan(ctx, tp, offset, offset+1, ReadOptions{MaxBytes: 1, OnGap: SkipGap}, func(b Batch) error {
+		if len(b.Messages) > 0 && !ok {
+			ok, m = b.Messages[0].Offset == offset, clone(b.Messages[0])
+		}
+		return nil
+	})
+	return m, ok, err
+}
+
 // scan reads tp from an offset to end, which must be stable, and gives each batch to f
 // while the next one is being fetched. The last batch may go beyond end.
 func (c *Client) scan(ctx context.Context, tp TopicPartition, from, end int64, opt ReadOptions, f func(Batch) error) error {

@@ -57,6 +57,9 @@ type Segment struct {
 	Session    time.Duration // of the group; 0 is 10 s
 	Layout     string        // of the whole pipeline: members with another one are refused
 	Codec      Codec
+	// Waits says that a step asks somebody else, such as a model: how long a batch may take
+	// is then that step's matter.
+	Waits bool
 	// Commit is the longest that output waits for its transaction; 0 is 50 ms.
 	Commit time.Duration
 	Hooks  SegmentHooks
@@ -65,7 +68,8 @@ type Segment struct {
 	tombstones atomic.Int64
 	draining   atomic.Bool
 	mu         sync.Mutex
-	live       map[int32]*segmentSource
+	live       map[int32]*owner
+	standing   standing
 	ended      map[int32]int // partitions that have ended, a generation
 	origins    map[TopicPartition]*evalstream.Origin
 	stop       context.CancelCauseFunc
@@ -78,8 +82,12 @@ type SegmentHooks struct {
 	Took func(d time.Duration, messages int)
 	// Owned is called when a partition has been taken over, or, with false, let go.
 	Owned func(partition int32, owned bool)
-	// Loaded is called when the state of a partition is there.
-	Loaded func(partition int32, took time.Duration)
+	// Generation is called when a generation of the group has begun, with how many
+	// partitions this member has in it.
+	Generation func(partitions int)
+	// Loaded is called when what a partition remembers is there and its input is read:
+	// how long that took, and how many entries of the changelog were read for it.
+	Loaded func(partition int32, took time.Duration, entries int64)
 	// Ended is called with what the job of a partition did, when it has ended or was
 	// stopped.
 	Ended func(partition int32, sum evalstream.Summary, err error)
@@ -115,31 +123,22 @@ func (s *Segment) maxLine() int {
 // Tombstones is how many messages without a value were left out.
 func (s *Segment) Tombstones() int64 { return s.tombstones.Load() }
 
-// Lag is how many offsets of the partitions that are owned here were not read yet when
-// the brokers were last asked, by partition.
-func (s *Segment) Lag() map[int32]int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	lag := map[int32]int64{}
-	for p, src := range s.live {
-		lag[p] = src.lag.Load()
-	}
-	return lag
-}
-
 // Run takes part in the segment's group until ctx ends, Drain is called or, with
 // FrontEnds, everything has been read. An error is fatal: faults of a partition's owner
 // that another or the same may mend are mended here.
 func (s *Segment) Run(ctx context.Context) error {
 	ctx, s.stop = context.WithCancelCause(ctx)
 	defer s.stop(nil)
+	defer s.over()
 	if err := s.look(ctx); err != nil {
 		return err
 	}
 	if s.draining.Load() {
 		return nil
 	}
-	err := s.Client.Own(ctx, GroupOptions{ID: s.Group(), Topics: s.From, Session: s.Session, Layout: s.Layout, Codec: s.Codec}, s.own)
+	err := s.Client.Own(ctx, GroupOptions{
+		ID: s.Group(), Topics: s.From, Session: s.Session, Layout: s.Layout, Codec: s.Codec, Generation: s.generation,
+	}, s.own)
 	if errors.Is(err, errEnded) || s.draining.Load() && errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -148,7 +147,8 @@ func (s *Segment) Run(ctx context.Context) error {
 
 // look counts partitions, of topics that must be there.
 func (s *Segment) look(ctx context.Context) error {
-	s.live, s.ended, s.origins = map[int32]*segmentSource{}, map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
+	s.begin()
+	s.ended, s.origins = map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
 	return s.recount(ctx, s.Client.Partitions)
 }
 
@@ -196,10 +196,14 @@ func (s *Segment) Drain() {
 	s.draining.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, src := range s.live {
-		src.Drain()
+	reading := false
+	for _, o := range s.live {
+		if o.src != nil {
+			reading = true
+			o.src.Drain()
+		}
 	}
-	if len(s.live) == 0 && s.stop != nil {
+	if !reading && s.stop != nil {
 		s.stop(context.Canceled)
 	}
 }
@@ -220,6 +224,8 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 		h(o.Partition, true)
 		defer h(o.Partition, false)
 	}
+	owner := s.takes(o.Partition)
+	defer s.lets(o.Partition)
 	// A transaction that is under way when the generation ends can still be committed.
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Took: s.Hooks.Took,
@@ -229,17 +235,17 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 		_ = sink.Close()
 		_ = store.close() // the sink applies what it has committed to the store until its end
 	}()
-	return s.work(ctx, o, store)
+	return s.work(ctx, o, store, owner)
 }
 
 // settle waits for what was handed over before the job ended.
-func (s *Segment) settle(ctx context.Context, sink *Sink) error {
+func (*Segment) settle(ctx context.Context, sink *Sink) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return sink.Drain(ctx)
 }
 
-func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) error {
+func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, owner *owner) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watched := make(chan struct{})
@@ -260,16 +266,19 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) er
 	if err := store.open(ctx); err != nil {
 		return err
 	}
-	if h := s.Hooks.Loaded; h != nil {
-		h(o.Partition, time.Since(begin))
-	}
 	job, src, closeAll, err := s.job(ctx, o, store)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	src.begun = func() { // behind a replay
+		owner.loaded.Store(true)
+		if h := s.Hooks.Loaded; h != nil {
+			h(o.Partition, time.Since(begin), store.entries)
+		}
+	}
 	s.mu.Lock()
-	s.live[o.Partition] = src
+	owner.src, owner.store = src, store
 	if s.draining.Load() {
 		src.Drain()
 	}
@@ -279,12 +288,15 @@ func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore) er
 		err = settleErr
 	}
 	s.mu.Lock()
-	delete(s.live, o.Partition)
+	owner.src = nil
 	if err == nil {
 		s.ended[o.Member.Generation]++
 	}
 	left := o.Of - s.ended[o.Member.Generation]
 	s.mu.Unlock()
+	if n := store.tooLarge.Load(); n > 0 {
+		sum.Add(evalstream.Summary{Rejects: n, ByClass: map[evalstream.Class]int64{evalstream.ClassTooLarge: n}})
+	}
 	if h := s.Hooks.Ended; h != nil {
 		h(o.Partition, sum, err)
 	}
@@ -315,6 +327,15 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 		from[tp.Topic] = at
 		if stop != nil {
 			stop[tp.Topic] = s.FrontEnds[tp]
+		}
+	}
+	if at := store.point; at != nil && at.Reach != nil {
+		// The group forgets offsets where it has no members for days, and of topics that
+		// are deleted; the state knows how far it has come.
+		for _, c := range at.Reach.Next {
+			if from[c.Origin.Name] < 0 {
+				from[c.Origin.Name] = c.Next
+			}
 		}
 	}
 	job := s.Job

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"evalstream"
 	"evalstream/topics"
@@ -38,10 +39,13 @@ type segmentSource struct {
 	told  bool              // reach has been handed over
 	rest  Batch             // of the last batch, what was not handed over yet
 	part  bool              // there is a rest
-	lag   *atomic.Int64     // offsets that were not read yet at the last look
-	ends  map[string]int64  // of the topics, at the last look
 	after *segmentSource    // that was read before this one; its marks and numbers go on here
 	whole bool              // stop holds for topics between steps too
+	begun func()            // called at the first Read; nil: nobody wants to know
+	began sync.Once
+
+	fetched map[string]*fetching     // a topic
+	read    map[string]*atomic.Int64 // next, for others to see
 }
 
 // newSource starts to read at from; Close ends it. stop, if it is not nil, says where the
@@ -49,7 +53,7 @@ type segmentSource struct {
 func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]int64, whole bool, cp *evalstream.Checkpoint) (*segmentSource, error) {
 	src := &segmentSource{
 		seg: s, p: p, whole: whole, batches: make(chan Batch), draining: make(chan struct{}), next: map[string]int64{}, stop: stop,
-		lag: new(atomic.Int64), ends: map[string]int64{},
+		fetched: map[string]*fetching{}, read: map[string]*atomic.Int64{},
 	}
 	if cp != nil {
 		src.seq = cp.Next
@@ -73,16 +77,23 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 				Hint: "the topic is not the one that was read before; evalstream topics reset PIPELINE.yaml lets it be read from its start",
 			}
 		}
-		src.next[topic], src.ends[topic] = at, end
+		src.next[topic] = at
+		f, read := new(fetching), new(atomic.Int64)
+		f.answered.Store(time.Now().UnixNano())
+		f.end.Store(end)
+		read.Store(at)
+		src.fetched[topic], src.read[topic] = f, read
 	}
 	src.reach = src.reached()
 	src.ctx, src.cancel = context.WithCancelCause(ctx)
 	for _, topic := range s.From {
 		if src.bounded(topic) && src.next[topic] >= stop[topic] {
+			delete(src.fetched, topic)
 			continue
 		}
+		from, f := src.next[topic], src.fetched[topic]
 		src.wg.Go(func() {
-			src.cancel(s.Client.pump(src.ctx, TopicPartition{topic, p}, src.next[topic], ReadOptions{}, src.batches))
+			src.cancel(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{}, src.batches, f))
 		})
 	}
 	return src, nil
@@ -103,6 +114,9 @@ func (s *segmentSource) Read(ctx context.Context, b *evalstream.Block) error {
 		s.seq, s.marks = s.after.seq, s.after.marks
 		s.after = nil
 		s.reach = s.reached()
+	}
+	if s.begun != nil {
+		s.began.Do(s.begun)
 	}
 	b.Partition = s.p
 	for {
@@ -150,7 +164,6 @@ func (s *segmentSource) take(batch Batch) {
 		}
 		batch.Next = min(batch.Next, end)
 	}
-	s.ends[topic] = batch.End
 	s.rest, s.part = batch, true
 }
 
@@ -233,7 +246,7 @@ func (s *segmentSource) fill(b *evalstream.Block) error {
 			break
 		}
 		r := evalstream.Record{Raw: m.Value, Seq: s.seq, Pos: pos, Time: evalstream.NoTime}
-		if s.seg.RecordTime && m.Millis >= 0 && m.Millis < 9_000_000_000_000 {
+		if s.seg.RecordTime && !s.seg.marked(topic) && m.Millis >= 0 && m.Millis < 9_000_000_000_000 {
 			r.Time = evalstream.Time(m.Millis * 1_000_000)
 		}
 		if b.Records == nil {
@@ -253,11 +266,7 @@ func (s *segmentSource) pass(b *evalstream.Block, topic string, next int64) {
 	s.next[topic] = max(next, s.next[topic])
 	s.reach = s.reached()
 	b.Reach = s.reach
-	var lag int64
-	for name, end := range s.ends {
-		lag += max(0, end-s.next[name])
-	}
-	s.lag.Store(lag)
+	s.read[topic].Store(s.next[topic])
 }
 
 // mark takes in a mark of a partition of the step before.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"evalstream"
 	"evalstream/topics"
@@ -25,9 +27,47 @@ type segmentStore struct {
 	cache evalstream.Store
 	point *evalstream.Checkpoint
 
+	entries int64 // of the changelog that were read
+
 	mu      sync.Mutex
 	pending []Output
 	failed  error // of the cache
+	handed  []handover
+
+	tooLarge atomic.Int64 // records that their topic does not take
+}
+
+// handover is what one commit has handed over, until it takes effect.
+type handover struct {
+	at       time.Time
+	messages int64
+}
+
+// underWay is how many messages were handed over and have not taken effect, and since
+// when.
+func (s *segmentStore) underWay() (messages int64, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.handed {
+		messages += h.messages
+	}
+	if len(s.handed) > 0 {
+		since = s.handed[0].at
+	}
+	return messages, since
+}
+
+func (s *segmentStore) hand(messages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handed = append(s.handed, handover{time.Now(), int64(messages)})
+}
+
+// settled notes that the oldest handover has taken effect.
+func (s *segmentStore) settled() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handed = s.handed[1:]
 }
 
 func (s *segmentStore) open(ctx context.Context) error {
@@ -41,6 +81,7 @@ func (s *segmentStore) open(ctx context.Context) error {
 	}
 	s.log, err = s.seg.Client.OpenChangelog(ctx, ChangelogOptions{
 		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: empty,
+		Progress: func(n int64) { s.entries = n },
 	})
 	if err != nil {
 		return err
@@ -114,7 +155,7 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 	if err := s.fault(); err != nil {
 		return err
 	}
-	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}}
+	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}, Done: func(map[TopicPartition]int64) { s.settled() }}
 	if cp.Reach != nil {
 		for _, c := range cp.Reach.Next {
 			u.Offsets[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
@@ -127,6 +168,7 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 		}
 		kept, point, at := copied(changes), *cp, TopicPartition{s.seg.Changelog(), s.p}
 		u.Done = func(ends map[TopicPartition]int64) {
+			s.settled()
 			if err := s.log.Apply(kept, &point, ends[at]); err != nil {
 				s.mu.Lock()
 				s.failed = err
@@ -134,6 +176,7 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 			}
 		}
 	}
+	s.hand(len(u.Outputs))
 	if err := s.sink.Put(s.ctx, u); err != nil {
 		return err
 	}
@@ -231,6 +274,7 @@ func (o *segmentOutput) tooLarge(ctx context.Context, r *evalstream.Record, caus
 		Body: &evalstream.Rejected{At: r.Pos, Stage: "sink", Class: evalstream.ClassTooLarge, Reason: cause.Error() + "; raise max.message.bytes of the topic", Line: line},
 		Pos:  r.Pos, Seq: r.Seq, Time: evalstream.NoTime,
 	}
+	o.store.tooLarge.Add(1)
 	if h := o.seg.Job.Hooks.Rejected; h != nil {
 		h("sink", evalstream.ClassTooLarge)
 	}

@@ -85,7 +85,7 @@ func (c *Client) NewSource(ctx context.Context, opt SourceOptions) (*Source, err
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for p := range s.ends {
 		s.wg.Go(func() {
-			s.cancel(c.pump(s.ctx, TopicPartition{opt.Topic, p}, from[p], opt.Read, s.batches))
+			s.cancel(c.pump(s.ctx, TopicPartition{opt.Topic, p}, from[p], opt.Read, s.batches, new(fetching)))
 		})
 	}
 	return s, nil

@@ -42,7 +42,7 @@ func (u *subscription) partition(ctx context.Context, tp TopicPartition, from in
 	defer fetcher.Wait()
 	defer cancel(nil)
 	batches := make(chan Batch)
-	fetcher.Go(func() { cancel(u.s.client.pump(ctx, tp, from, u.s.opt.Read, batches)) })
+	fetcher.Go(func() { cancel(u.s.client.pump(ctx, tp, from, u.s.opt.Read, batches, new(fetching))) })
 	w := &window{u: u, tp: tp}
 	defer w.drain()
 	for {

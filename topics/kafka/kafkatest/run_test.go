@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -238,6 +239,39 @@ func TestRunIsThePipe(t *testing.T) {
 	want = finals(t, out)
 	f("3 partitions, 2 of them empty", 3, false, false, "")
 	f("3 partitions, 2 of them empty, cut", 3, false, true, "")
+}
+
+// Gold of a topic of its own, read behind a cut: the segment ends when both the step
+// before and that topic have come to their ends.
+func TestRunGoldBehindACut(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(100)
+	out, _ := execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
+	want := finals(t, out)
+	logged, qrels, to := topic(t, c, 3, nil), topic(t, c, 3, nil), topic(t, c, 1, compacted())
+	foreign := slices.Clone(predictions)
+	for i := range foreign { // as somebody else writes it, and in any partition
+		foreign[i].line = strings.ReplaceAll(strings.ReplaceAll(foreign[i].line, `"kind":"run",`, ""), `"run":`, `"model":`)
+		foreign[i].route = strconv.Itoa(i)
+	}
+	produce(t, c, logged, foreign)
+	produce(t, c, qrels, gold)
+	path := live(t, b, fmt.Sprintf(`from: topic:%s
+to: topic:%s
+stages:
+  - parse: {as: run, map: run=/model}
+    via: %s
+  - score: {gold: "topic:%s", measure: [success@1, mrr@10]}
+  - aggregate: {by: [run, "run,ticker"], window: [all, 1h]}
+`, logged, to, name("runs"), qrels))
+	for range 2 { // the second time there is nothing to read
+		execute(t, "", 0, "run", "-q", "--until-end", path)
+		got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+		if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+			t.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+		}
+	}
 }
 
 // A run that is ended by a signal, or killed, goes on from its state.
