@@ -261,11 +261,21 @@ func (s *Segment) replayed(err error) error {
 	return err
 }
 
-// settle waits for what was handed over before the job ended.
-func (*Segment) settle(ctx context.Context, sink *Sink) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+// settle waits for what was handed over before the job ended: as long as brokers are
+// waited for, or five seconds where the partition is let go.
+func (s *Segment) settle(ctx context.Context, sink *Sink) error {
+	if !s.draining.Load() {
+		if err := sink.Drain(ctx); ctx.Err() == nil {
+			return err
+		}
+	}
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return sink.Drain(ctx)
+	err := sink.Drain(soon)
+	if errors.Is(err, context.DeadlineExceeded) && !s.draining.Load() {
+		return fmt.Errorf("%w: a transaction did not end in time", ErrLost) // whoever owns it next knows
+	}
+	return err
 }
 
 func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, owner *owner) error {
