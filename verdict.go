@@ -18,6 +18,8 @@ type Verdict struct {
 	Swap      bool   // the two things compared were shown in reverse order
 	Reasoning string // not read by any stage
 	Warning   string // not read by any stage
+	Text      string // of the span, for whoever reviews it
+	Triple    string // that is judged, for whoever reviews it: a JSON value, or ""
 	Revision  int64
 	Slices    []Slice
 }
@@ -28,6 +30,8 @@ type Review struct {
 	Unit, Dimension     string
 	SpanID, TripleID    string
 	Mode, PromptVersion string
+	Text                string // of the span, where a verdict carried it
+	Triple              string // a JSON value, where a verdict carried it
 	Why                 Why
 	Verdicts            []CoderValue // of the panel and of any other judge, by judge; Value "" is missing
 	Reasons             []CoderValue // why, of the missing ones that said so: JSON strings

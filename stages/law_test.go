@@ -306,6 +306,9 @@ func verdictRecords(rng *rand.Rand, n int) []evalstream.Record {
 		if rng.IntN(3) == 0 {
 			v.Slices = []evalstream.Slice{{Name: "ticker", Value: literal(fmt.Sprintf("T%d", rng.IntN(3)))}}
 		}
+		if rng.IntN(4) == 0 {
+			v.Text, v.Triple = "text of "+v.SpanID, fmt.Sprintf(`["a","b",%d]`, rng.IntN(2))
+		}
 		recs = append(recs, evalstream.Record{Time: at(rng), Body: v})
 	}
 	return recs
