@@ -373,7 +373,7 @@ func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun) evals
 // has it said again of one that still waits, so that aggregate remembers it as long.
 func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, longer bool, out *evalstream.Out) {
 	waiting := !u.met && len(o.judgments(u)) > 0
-	if waiting == u.waiting && !(waiting && longer) {
+	if waiting == u.waiting && (!waiting || !longer) {
 		return
 	}
 	u.waiting = waiting

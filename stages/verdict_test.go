@@ -245,8 +245,10 @@ func TestMissingVerdictsAreCounted(t *testing.T) {
 		}
 	}
 	want := []evalstream.Counter{
-		{Name: "verdicts missing, refused", N: 2}, {Name: "verdicts missing, timeout", N: 2},
-		{Name: "verdicts missing, no reason given", N: 1}, {Name: "verdicts missing, other", N: 1},
+		{Name: "verdicts missing, refused", N: 2},
+		{Name: "verdicts missing, timeout", N: 2},
+		{Name: "verdicts missing, no reason given", N: 1},
+		{Name: "verdicts missing, other", N: 1},
 	}
 	if diff := cmp.Diff(want, stage.(evalstream.Counted).Counters()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
