@@ -18,10 +18,15 @@ type Verdict struct {
 	Swap      bool   // the two things compared were shown in reverse order
 	Reasoning string // not read by any stage
 	Warning   string // not read by any stage
-	Text      string // of the span, for whoever reviews it
-	Triple    string // that is judged, for whoever reviews it: a JSON value, or ""
+	Shown     *Shown // nil if it carries none
 	Revision  int64
 	Slices    []Slice
+}
+
+// Shown is what a judge was shown, for whoever reviews the unit.
+type Shown struct {
+	Text   string // of the span
+	Triple string // that is judged: a JSON value, or ""
 }
 
 // Review is a unit that a person should see, because its judges are not of one mind

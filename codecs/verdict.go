@@ -111,10 +111,13 @@ func (d *Decoder) readVerdict(rec *evalstream.Record) *evalstream.Fault {
 	if b.Warning, f = d.remark(verdictWarning); f != nil {
 		return f
 	}
-	if b.Text, f = d.prose(verdictText); f != nil {
+	var shown evalstream.Shown
+	if shown.Text, f = d.prose(verdictText); f != nil {
 		return f
 	}
-	b.Triple = d.value(verdictTripleValue)
+	if shown.Triple = d.value(verdictTripleValue); shown != (evalstream.Shown{}) {
+		b.Shown = &evalstream.Shown{Text: shown.Text, Triple: shown.Triple} // shown itself stays on the stack
+	}
 	if b.Revision, f = d.revision(verdictRevision); f != nil {
 		return f
 	}
@@ -290,8 +293,10 @@ func (o *object) verdict(b *evalstream.Verdict, t evalstream.Time) {
 	o.optional("reason", b.Reason)
 	o.optional("reasoning", b.Reasoning)
 	o.optional("warning", b.Warning)
-	o.optional("text", b.Text)
-	o.triple(b.Triple)
+	if b.Shown != nil {
+		o.optional("text", b.Shown.Text)
+		o.triple(b.Shown.Triple)
+	}
 	o.time("time", t)
 	o.revision(b.Revision)
 	o.slices(b.Slices)

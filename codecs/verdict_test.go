@@ -76,7 +76,7 @@ func TestVerdictsComeBack(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", line, diff)
 		}
 	}
-	f(&evalstream.Verdict{SpanID: "s", TripleID: "t", Mode: "m", Dimension: "precision", Judge: "a", PromptVersion: "v", Value: "0", Swap: true, Warning: "w", Text: "net\nsales", Triple: `["a", "b",{"c":1}]`, Revision: 4, Slices: []evalstream.Slice{{Name: "x", Value: "1"}}},
+	f(&evalstream.Verdict{SpanID: "s", TripleID: "t", Mode: "m", Dimension: "precision", Judge: "a", PromptVersion: "v", Value: "0", Swap: true, Warning: "w", Shown: &evalstream.Shown{Text: "net\nsales", Triple: `["a", "b",{"c":1}]`}, Revision: 4, Slices: []evalstream.Slice{{Name: "x", Value: "1"}}},
 		`{"kind":"verdict","span_id":"s","triple_id":"t","mode":"m","dimension":"precision","judge":"a","prompt_version":"v","verdict":0,"swap":true,"warning":"w","text":"net\nsales","triple":["a", "b",{"c":1}],"revision":4,"x":1}`)
 	f(&evalstream.Verdict{SpanID: "s", Dimension: "style", Judge: "a", Reason: "refused"},
 		`{"kind":"verdict","span_id":"s","dimension":"style","judge":"a","verdict":null,"reason":"refused"}`)

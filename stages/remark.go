@@ -24,7 +24,7 @@ func (r remark) mixed(review uint64) uint64 {
 // remark takes in what a verdict carries and says whether the unit's has changed. Of
 // several texts, or triples, the least in byte order stands, whichever came first.
 func (j *judged) remark(u *judgedUnit, b *evalstream.Verdict) (changed bool) {
-	if b.Text == "" && b.Triple == "" {
+	if b.Shown == nil {
 		return false
 	}
 	old := j.remarks[u.hash]
@@ -35,7 +35,7 @@ func (j *judged) remark(u *judgedUnit, b *evalstream.Verdict) (changed bool) {
 		changed = true
 		return strings.Clone(came)
 	}
-	if is := (remark{least(old.text, b.Text), least(old.triple, b.Triple)}); changed {
+	if is := (remark{least(old.text, b.Shown.Text), least(old.triple, b.Shown.Triple)}); changed {
 		j.setRemark(u.hash, is)
 	}
 	return changed

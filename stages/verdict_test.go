@@ -145,7 +145,7 @@ func TestReviewsCarryTheSpan(t *testing.T) {
 	var got []string
 	feed := func(b *evalstream.Verdict, text, triple string) {
 		t.Helper()
-		b.Text, b.Triple = text, triple
+		b.Shown = &evalstream.Shown{Text: text, Triple: triple}
 		var out evalstream.Out
 		if err := stage.Process(t.Context(), []evalstream.Record{{Body: b, Time: evalstream.NoTime}}, &out); err != nil {
 			t.Fatal(err)
