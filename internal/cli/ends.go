@@ -136,33 +136,46 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 
 // message is a record as an upsert of its key; a result that was withdrawn deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
+	_, m, route, ok = appendMessage(nil, r)
+	return m, route, ok
+}
+
+// appendMessage is message in memory that is appended to dst.
+func appendMessage(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, ok bool) {
 	if r.Body == nil {
-		return m, nil, false
+		return dst, m, nil, false
 	}
-	m.Key, route = r.Body.AppendKey(nil), r.Body.AppendRoute(nil)
+	from := len(dst)
+	dst = r.Body.AppendKey(dst)
+	m.Key = dst[from:len(dst):len(dst)]
+	from = len(dst)
+	dst = r.Body.AppendRoute(dst)
+	route = dst[from:len(dst):len(dst)]
 	switch b := r.Body.(type) {
 	case *evalstream.Result:
 		if b.Undefined == "withdrawn" {
-			return m, route, true
+			return dst, m, route, true
 		}
 	case *evalstream.Mark:
 		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
 	}
-	m.Value = appendLine(nil, r)
-	return m, route, true
+	from = len(dst)
+	dst = appendLine(dst, r)
+	m.Value = dst[from:len(dst):len(dst)]
+	return dst, m, route, true
 }
 
-// routed is message, and whether it goes to every partition: what all owners of the next
-// step have to know.
-func routed(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
-	m, route, ok = message(r)
+// routed is appendMessage, and whether it goes to every partition: what all owners of the
+// next step have to know.
+func routed(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, all, ok bool) {
+	dst, m, route, ok = appendMessage(dst, r)
 	switch b := r.Body.(type) {
 	case *evalstream.Mark:
 		all = true
 	case *evalstream.Partial:
 		all = b.Family == evalstream.JudgedFamily
 	}
-	return m, route, all, ok
+	return dst, m, route, all, ok
 }
 
 // guard adds a step that checks that records of topics at the front are in the partition

@@ -28,6 +28,7 @@ func TestConfigFaults(t *testing.T) {
 	f("localhost", nil, `brokers: want host:port, got "localhost"`)
 	f("a:1,:9092", nil, `brokers: want host:port, got ":9092"`)
 	f("a:1", map[string]string{EnvTLS: "yes"}, `EVALSTREAM_KAFKA_TLS: want true or false, got "yes"`)
+	f("a:1", map[string]string{EnvPatience: "10ms"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s, such as 2m, got "10ms"`)
 	f("a:1", map[string]string{EnvCert: "x.pem"}, "EVALSTREAM_KAFKA_TLS_CERT and EVALSTREAM_KAFKA_TLS_KEY: want both, got one")
 	f("a:1", map[string]string{EnvUsername: "u"}, "EVALSTREAM_KAFKA_SASL_MECHANISM: want plain, scram-sha-256 or scram-sha-512, got none")
 	f("a:1", map[string]string{EnvMechanism: "gssapi"}, `EVALSTREAM_KAFKA_SASL_MECHANISM: want plain, scram-sha-256 or scram-sha-512, got "gssapi"`)
