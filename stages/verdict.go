@@ -94,7 +94,7 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]
 		said.reason = j.names.id(b.Reason)
 	}
 	n, a := vote{said: j.sayings.id(said)}, aside{revision: b.Revision, time: rec.Time}
-	retold := false
+	var retold bool
 	link := j.find(u, &said)
 	if at := *link; at != 0 && j.compare(j.sayings.of(j.votes.at(at-1).said), &said) == 0 {
 		old, before := j.votes.at(at-1), j.asideOf(at-1)
