@@ -400,6 +400,9 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 	job := s.Job
 	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()
 	job.Store = store
+	if n := job.Partitions; n > 1 {
+		job.Mine = func(route []byte) bool { return Partition(route, n) == o.Partition }
+	}
 	job.CommitEvery = commitEvery
 	if s.Cut {
 		job.MarkEvery = time.Second
