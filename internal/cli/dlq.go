@@ -79,7 +79,7 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 					named = spec.Brokers
 				}
 			}
-			client, err := e.kafkaClient(ctx, named)
+			client, err := e.kafkaClient(ctx, named, e.stderr, false)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"evalstream"
 	"evalstream/topics"
@@ -35,6 +36,7 @@ type ends struct {
 
 	client   *kafka.Client
 	producer *kafka.Producer
+	told     *notices // what the client says
 }
 
 // endsOf finds the topics among the edges of a pipeline.
@@ -88,18 +90,43 @@ func (e *ends) used() bool { return e.reads() || e.to != "" || e.rejects != "" }
 
 func (e *ends) reads() bool { return e != nil && e.from != nil }
 
-// kafkaClient connects to the brokers, or to those of the environment.
-func (e *env) kafkaClient(ctx context.Context, brokers []string) (*kafka.Client, error) {
+// kafkaClient connects to the brokers, or to those of the environment. What it has to say
+// goes to told, of which quiet leaves errors alone.
+func (e *env) kafkaClient(ctx context.Context, brokers []string, told io.Writer, quiet bool) (*kafka.Client, error) {
 	conf, err := kafka.FromEnv(brokers, e.lookup)
 	if err != nil {
 		return nil, err
 	}
-	conf.Log = slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	level := slog.LevelInfo
+	if quiet {
+		level = slog.LevelError
+	}
+	conf.Log = slog.New(slog.NewTextHandler(told, &slog.HandlerOptions{Level: level}))
 	return kafka.Connect(ctx, conf)
 }
 
-func (e *ends) connect(ctx context.Context, in *env, brokers []string) (err error) {
-	if e.client, err = in.kafkaClient(ctx, brokers); err != nil {
+// notices is a writer of whole lines, which go elsewhere once a progress line stands.
+type notices struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write hands lines on.
+func (n *notices) Write(lines []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.to.Write(lines)
+}
+
+func (n *notices) goTo(w io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to = w
+}
+
+func (e *ends) connect(ctx context.Context, in *env, brokers []string, quiet bool) (err error) {
+	e.told = &notices{to: in.stderr}
+	if e.client, err = in.kafkaClient(ctx, brokers, e.told, quiet); err != nil {
 		return err
 	}
 	e.producer = e.client.NewProducer(ctx, kafka.Zstd)

@@ -179,7 +179,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	}
 	var sink evalstream.Sink = e.stdoutSink()
 	if ends.used() {
-		if err := ends.connect(cmd.Context(), e, spec.Brokers); err != nil {
+		if err := ends.connect(cmd.Context(), e, spec.Brokers, c.quiet); err != nil {
 			return err
 		}
 		defer func() {

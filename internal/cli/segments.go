@@ -25,7 +25,7 @@ import (
 // runTopics runs the segments of a pipeline whose input are topics.
 func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, ends *ends, to, only string, untilEnd bool) (err error) {
 	ctx := cmd.Context()
-	if err := ends.connect(ctx, e, spec.Brokers); err != nil {
+	if err := ends.connect(ctx, e, spec.Brokers, c.quiet); err != nil {
 		return err
 	}
 	defer func() {
@@ -230,6 +230,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		return Snapshot{Headline: head.Text()}
 	})
 	f.rejects.Tell = f.tell(progress)
+	f.ends.told.goTo(progress)
 	rejected := &shared{Sink: f.rejects}
 	for i, s := range f.segments {
 		hooks := progress.Hooks()
@@ -237,6 +238,9 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		hooks.Took = f.counting(s.Steps[0].Name, progress)
 		if exporter != nil {
 			hooks = both(hooks, viewOf(exporter, s))
+		}
+		if !f.common.quiet {
+			takeoversOf(s, f.tell(progress))
 		}
 		s.Job.Hooks = hooks
 		s.Rejected = rejected

@@ -42,7 +42,7 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 			if !ends.used() {
 				return evalstream.Usagef("%s: want topic:NAME in from:, to: or rejects:, got none", args[0])
 			}
-			client, err := e.kafkaClient(cmd.Context(), spec.Brokers)
+			client, err := e.kafkaClient(cmd.Context(), spec.Brokers, e.stderr, false)
 			if err != nil {
 				return err
 			}
@@ -252,7 +252,7 @@ func (e *env) topicsCat() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			named := commaSeparated(brokers)
 			name := strings.TrimPrefix(args[0], "topic:")
-			client, err := e.kafkaClient(cmd.Context(), named)
+			client, err := e.kafkaClient(cmd.Context(), named, e.stderr, false)
 			if err != nil {
 				return err
 			}
