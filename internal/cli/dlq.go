@@ -85,7 +85,7 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 			}
 			defer client.Close()
 			l.client = client
-			return f(ctx)
+			return inFile(args[0], f(ctx))
 		},
 	}
 	cmd.Flags().StringVar(&l.brokers, "brokers", "", "`HOST:PORT` of a broker, several with commas (default: those of the pipeline, or EVALSTREAM_BROKERS)")

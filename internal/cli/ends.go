@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -133,6 +134,14 @@ func (e *ends) connect(ctx context.Context, in *env, brokers []string, quiet boo
 	return nil
 }
 
+// inFile names the pipeline file in a hint on what to do next.
+func inFile(path string, err error) error {
+	if x, ok := errors.AsType[*evalstream.ExitError](err); ok {
+		x.Hint = strings.ReplaceAll(x.Hint, "PIPELINE.yaml", path)
+	}
+	return err
+}
+
 func (e *ends) close() error {
 	err := e.producer.Close()
 	e.client.Close()
@@ -149,6 +158,7 @@ func (e *ends) attach(ctx context.Context, s *session) error {
 		return err
 	}
 	s.rejects.next, s.close = sink, io.NopCloser(nil)
+	s.rejects.All = "evalstream dlq list " + e.rejects + " prints them all"
 	return nil
 }
 
@@ -161,35 +171,44 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 	return kafka.NewTopicSink(e.producer, topic, message), nil
 }
 
-// message is a record as an upsert of its key; a result that was withdrawn deletes its.
+// message is a record as an upsert of its key; a result or a review that was withdrawn
+// deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
-	if r.Body == nil {
-		return m, nil, false
-	}
-	m.Key, route = r.Body.AppendKey(nil), r.Body.AppendRoute(nil)
+	m, route, _, ok = passedOn(r)
 	switch b := r.Body.(type) {
 	case *evalstream.Result:
 		if b.Undefined == "withdrawn" {
-			return m, route, true
+			m.Value = nil
 		}
-	case *evalstream.Mark:
-		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
+	case *evalstream.Review:
+		if b.Withdrawn {
+			m.Value = nil
+		}
 	}
-	m.Value = appendLine(nil, r)
-	return m, route, true
+	return m, route, ok
 }
 
-// routed is message, and whether it goes to every partition: what all owners of the next
-// step have to know.
-func routed(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
+// final is message for the last step.
+func final(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
 	m, route, ok = message(r)
+	return m, route, false, ok
+}
+
+// passedOn is a record for the next step, which is told what was withdrawn too; all says
+// that it goes to every partition, for all owners have to know.
+func passedOn(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
+	if r.Body == nil {
+		return m, nil, false, false
+	}
+	m.Key, route, m.Value = r.Body.AppendKey(nil), r.Body.AppendRoute(nil), appendLine(nil, r)
 	switch b := r.Body.(type) {
 	case *evalstream.Mark:
+		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
 		all = true
 	case *evalstream.Partial:
 		all = b.Family == evalstream.JudgedFamily
 	}
-	return m, route, all, ok
+	return m, route, all, true
 }
 
 // guard adds a step that checks that records of topics at the front are in the partition

@@ -166,7 +166,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	c.rejectsTopic, c.fromTopics = ends.rejects != "", ends.reads()
 	ends.limited = cmd.Flags().Changed("max-rejects") || slices.ContainsFunc(spec.Options, func(o evalstream.Option) bool { return o.Name == "max_rejects" })
 	if ends.from != nil {
-		return e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd)
+		return inFile(spec.File, e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd))
 	}
 	from := "-"
 	if len(spec.From) == 1 && spec.From[0] != "" && spec.From[0] != "stdin" {

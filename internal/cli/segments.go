@@ -64,6 +64,9 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	}
 	s.headline = headlineMetric(list)
 	s.anyRejects = !ends.limited
+	if ends.rejects != "" {
+		s.rejects.All = "evalstream dlq list " + spec.File + " prints them all"
+	}
 	s.kept = &keptState{} // side inputs are digested
 	return s.end(ctx, func() error {
 		f := &flow{session: s, ends: ends, cache: cache}
@@ -138,6 +141,9 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 			s.FrontEnds = maps.Clone(ends)
 		}
 		s.Cut, s.Layout = i+1 < len(cuts.segments), cuts.fingerprint()
+		if s.Cut {
+			s.Encode = passedOn
+		}
 		f.segments = append(f.segments, s)
 	}
 	return nil
@@ -158,7 +164,7 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	s := &kafka.Segment{
 		Segment: seg, Client: f.ends.client, Front: cut.front, Rejects: f.ends.rejects,
 		Remembers: cut.remembers, Replays: cut.gathers && !cut.remembers,
-		Encode: routed, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
+		Encode: final, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
 		RecordTime: f.common.timeFrom == "record",
 		Job: evalstream.Job{
 			Workers: f.common.workers, MaxOutOfOrder: time.Duration(f.common.maxOutOfOrder),

@@ -59,7 +59,7 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 			if err := p.layOut(cmd.Context(), e, spec, list, c); err != nil {
 				return e.placed(cmd.Context(), args[0], err)
 			}
-			return f(cmd.Context(), cmd, p)
+			return inFile(args[0], f(cmd.Context(), cmd, p))
 		},
 	}
 }
