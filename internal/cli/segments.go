@@ -83,6 +83,7 @@ type flow struct {
 	ends     *ends
 	cache    string // directory; "": none
 	segments []*kafka.Segment
+	timed    bool // a step waits for event time
 
 	lines atomic.Int64
 	mu    sync.Mutex
@@ -102,6 +103,7 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		return err
 	}
 	p.Name = spec.Name
+	f.timed = waitsForTime(list, f.common)
 	if f.common.verbose {
 		if err := p.Plan(f.stderr); err != nil {
 			return err
@@ -258,9 +260,13 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 			s.Output = &shared{Sink: sink}
 		}
 	}
+	held := f.heldBack()
+	stop := held.watch(ctx, f.tell(progress))
 	err = f.run(ctx)
+	stop()
 	progress.Stop()
 	sum := f.summary()
+	f.notes = append(f.notes, held.notes()...)
 	if exporter != nil {
 		exporter.Finish(sum)
 		if closeErr := served.Close(ctx); err == nil && closeErr != nil {
