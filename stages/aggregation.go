@@ -47,6 +47,11 @@ type Aggregation struct {
 
 	// Partials makes aggregate emit the state of its cells for merge, not results.
 	Partials bool
+	// Replayed says that whoever merges the partials reads the last of each key again when
+	// it begins anew, as merge does over a compacted topic that they are committed to
+	// together with the state. What is kept in a store of windows that are final goes then,
+	// once it was said. Otherwise it stays, since merge begins empty after a crash.
+	Replayed bool
 	// Partition of Partitions is the part of the input that is read here, where
 	// partials of several processes meet; Partitions 0: the runner knows.
 	Partition, Partitions int32

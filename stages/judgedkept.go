@@ -43,7 +43,7 @@ func (j *judged) unitKey(u *judgedUnit) []byte {
 
 // encodeUnit is a unit's entry.
 func (j *judged) encodeUnit(u *judgedUnit) []byte {
-	b := binary.AppendVarint([]byte{openVersion}, int64(u.seen))
+	b := []byte{openVersion}
 	n := uint64(0)
 	for i := u.versions; i != 0; i = j.versions.at(i - 1).next {
 		n++
@@ -86,7 +86,6 @@ func (j *judged) decode(key, val []byte) (*judgedUnit, error) {
 func (j *judged) fill(u *judgedUnit, val []byte) error {
 	e := &entry{data: val}
 	e.version(openVersion)
-	u.seen = evalstream.Time(e.varint())
 	link := &u.versions
 	for range e.count() {
 		v := j.version(u, j.names.id(e.text()))
@@ -106,6 +105,7 @@ func (j *judged) fill(u *judgedUnit, val []byte) error {
 		said.swap = e.flag()
 		a := aside{revision: e.varint(), time: evalstream.Time(e.varint())}
 		j.setSlices(&a, e.slices())
+		u.due = earlier(u.due, a.time)
 		*link = j.addVote(vote{said: j.sayings.id(said)}, a)
 		link = &j.votes.at(*link - 1).next
 	}
@@ -246,39 +246,4 @@ func (j *judged) eachOnShelf(f func(u *judgedUnit, key []byte, sum uint64)) erro
 		}
 		return err == nil, err
 	})
-}
-
-// sweepKept is sweep with a store.
-func (j *judged) sweepKept(limit evalstream.Time, out *evalstream.Out) {
-	k := j.kept
-	j.settle()
-	old := func(u *judgedUnit) bool { return u.seen != evalstream.NoTime && u.seen < limit }
-	forget := func(u *judgedUnit, key []byte, sum uint64) {
-		j.end(u, out)
-		j.holdUnit(&j.tally, u)
-		k.remove(key, sum)
-	}
-	err := j.eachOnShelf(func(u *judgedUnit, key []byte, sum uint64) {
-		if old(u) {
-			forget(u, key, sum)
-		}
-	})
-	if err != nil {
-		k.failed = err
-		return
-	}
-	before, sums := j.judgedState, k.sums
-	var rest judgedState
-	k.sums, k.marked, j.last = nil, nil, 0
-	for n := range uint32(before.units.len()) {
-		u := *before.units.at(n)
-		if old(&u) {
-			forget(&u, j.unitKey(&u), sums[n])
-			continue
-		}
-		rest.keep(&before, u)
-		k.added()
-		k.sums[len(k.sums)-1] = sums[n]
-	}
-	j.judgedState = rest
 }

@@ -1,5 +1,5 @@
 # Targets for tests against Kafka; the Makefile includes this file.
-.PHONY: test-kafka test-kfake docs-kafka
+.PHONY: test-kafka test-kfake docs-kafka bench-kafka
 
 test-kafka: ## run the topic tests on a real broker, fetched and started here (or EVALSTREAM_TEST_BROKERS)
 	cd topics/kafka/kafkatest && if [[ -n "$${EVALSTREAM_TEST_BROKERS:-}" ]]; then go test -count=1 -timeout 20m ./...; \
@@ -7,6 +7,9 @@ test-kafka: ## run the topic tests on a real broker, fetched and started here (o
 
 test-kfake: ## run the topic tests on a fake broker under the race detector
 	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 ./...
+
+bench-kafka: ## measure over a real broker, next to Kafka's producer, kafka-go and Watermill; BENCHFLAGS, see bench/README.md
+	deploy/kafka/broker run go run ./bench/kafka $(BENCHFLAGS)
 
 docs-kafka: ## execute the commands of README.md and docs/ that need a broker, on one started here (UPDATE=1 rewrites their output)
 	go test -count=1 -timeout 8m -tags docs -run TestDocuments ./docs -kafka $(if $(UPDATE),-update)

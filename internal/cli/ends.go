@@ -174,33 +174,45 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 // message is a record as an upsert of its key; a result or a review that was withdrawn
 // deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
-	m, route, _, ok = passedOn(r)
-	switch b := r.Body.(type) {
-	case *evalstream.Result:
-		if b.Undefined == "withdrawn" {
-			m.Value = nil
-		}
-	case *evalstream.Review:
-		if b.Withdrawn {
-			m.Value = nil
-		}
-	}
+	_, m, route, _, ok = final(nil, r)
 	return m, route, ok
 }
 
-// final is message for the last step.
-func final(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
-	m, route, ok = message(r)
-	return m, route, false, ok
+// final is message in memory that is appended to dst; all is as passedOn has it.
+func final(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, all, ok bool) {
+	dst, m, route, all, ok = passedOn(dst, r)
+	if withdrawn(r) {
+		m.Value = nil
+	}
+	return dst, m, route, all, ok
 }
 
-// passedOn is a record for the next step, which is told what was withdrawn too; all says
-// that it goes to every partition, for all owners have to know.
-func passedOn(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
-	if r.Body == nil {
-		return m, nil, false, false
+func withdrawn(r *evalstream.Record) bool {
+	switch b := r.Body.(type) {
+	case *evalstream.Result:
+		return b.Undefined == "withdrawn"
+	case *evalstream.Review:
+		return b.Withdrawn
 	}
-	m.Key, route, m.Value = r.Body.AppendKey(nil), r.Body.AppendRoute(nil), appendLine(nil, r)
+	return false
+}
+
+// passedOn is a record for the next step, which is told what was withdrawn too, in memory
+// that is appended to dst; all says that it goes to every partition, for all owners of the
+// next step have to know.
+func passedOn(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, all, ok bool) {
+	if r.Body == nil {
+		return dst, m, nil, false, false
+	}
+	from := len(dst)
+	dst = r.Body.AppendKey(dst)
+	m.Key = dst[from:len(dst):len(dst)]
+	from = len(dst)
+	dst = r.Body.AppendRoute(dst)
+	route = dst[from:len(dst):len(dst)]
+	from = len(dst)
+	dst = appendLine(dst, r)
+	m.Value = dst[from:len(dst):len(dst)]
 	switch b := r.Body.(type) {
 	case *evalstream.Mark:
 		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
@@ -208,7 +220,7 @@ func passedOn(r *evalstream.Record) (m topics.Message, route []byte, all, ok boo
 	case *evalstream.Partial:
 		all = b.Family == evalstream.JudgedFamily
 	}
-	return m, route, all, true
+	return dst, m, route, all, true
 }
 
 // guard adds a step that checks that records of topics at the front are in the partition

@@ -182,6 +182,8 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
+	// What has been forgotten at the horizon is looked up, all else is in memory.
+	s.Whole = f.cache == "" && f.common.horizon == 0
 	if s.Waits, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Remote); return ok }); err != nil {
 		return nil, err
 	}
