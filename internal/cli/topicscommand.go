@@ -246,7 +246,7 @@ func (e *env) topicsCat() *cobra.Command {
 	var brokers string
 	var latest, marks bool
 	cmd := &cobra.Command{
-		Use: "cat [--brokers HOST:PORT,...] [--latest] [--marks] TOPIC", Short: "print the messages of a topic as NDJSON",
+		Use: "cat [flags] TOPIC", Short: "print the messages of a topic as NDJSON",
 		Long: "cat: print the values that a topic holds now, one a line, in order within a partition and\none partition after the other. A tombstone is null; a value that is not JSON is a string.\nMarks, by which the steps of a pipeline tell each other how far they are, are left out.",
 		Args: usage(cobra.ExactArgs(1)), Example: "  evalstream topics cat --brokers 127.0.0.1:9092 --latest results",
 		RunE: func(cmd *cobra.Command, args []string) error {
