@@ -22,7 +22,36 @@ func checkTopic(field, name string) error {
 	if name == "" {
 		return evalstream.Usagef("%s: want topic:NAME, got topic: alone", field)
 	}
+	return checkName(field, name)
+}
+
+// topicLength is how long Kafka lets the name of a topic be.
+const topicLength = 249
+
+// checkName refuses what cannot be the name of a topic.
+func checkName(field, name string) error {
+	foreign := strings.IndexFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	})
+	if foreign >= 0 || len(name) > topicLength || name == "." || name == ".." {
+		return evalstream.Usagef("%s: want up to %d letters, digits, dots, _ and -, as topics are named, got %q", field, topicLength, name)
+	}
 	return nil
+}
+
+// checkStage refuses a stage of a pipeline over topics whose names, or that of its
+// changelog, cannot be those of topics.
+func checkStage(pipeline string, s stage) error {
+	if err := checkName("name", pipeline); err != nil {
+		return err
+	}
+	if err := checkName("as", s.name); err != nil {
+		return err
+	}
+	if err := checkName("via", s.via); err != nil {
+		return err
+	}
+	return checkName("name", pipeline+"."+s.name+".changelog")
 }
 
 func errFromList(edge string) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,9 +62,7 @@ func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*eval
 	if spec == nil {
 		return nil, nil, err
 	}
-	if spec.Name == "" {
-		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	}
+	spec.Name = pipelineName(spec, path)
 	faults = append(faults, setOptions(spec.File, "pipeline", common, spec.Options, func(name string) bool {
 		return cmd != nil && cmd.Flags().Changed(name)
 	})...)
@@ -83,6 +82,11 @@ func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*eval
 		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: faults}
 	}
 	return spec, list, nil
+}
+
+// pipelineName is what the file calls the pipeline, or the file's own name.
+func pipelineName(spec *evalstream.Spec, path string) string {
+	return cmp.Or(spec.Name, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 }
 
 // stageOf reads one item of stages.

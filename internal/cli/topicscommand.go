@@ -29,7 +29,7 @@ func (e *env) topics() *cobra.Command {
 func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.Context, cmd *cobra.Command, p *topicPipeline) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " PIPELINE.yaml", Short: short, Long: long, Args: usage(onePipeline),
-		Example: "  evalstream topics " + name + " pipeline.yaml",
+		Example: "  evalstream topics " + name + " deploy/online/live.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], c.flags("topics"), cmd)
 			if err != nil {
@@ -214,7 +214,7 @@ func (e *env) topicsDescribe() *cobra.Command {
 
 func (e *env) topicsLag() *cobra.Command {
 	return e.topicsOf("lag", "print how far a pipeline is behind its topics",
-		"lag: print a JSON object for each partition that a group of the pipeline reads, with the\noffset that is read next, the end, and how many offsets are between them. Marks and the\nends of transactions take offsets too.", newCommon(),
+		"lag: print a JSON object for each partition that a group of the pipeline reads, with the\noffset that is read next (null before anything was read), the end, and how many offsets are between them. Marks and the\nends of transactions take offsets too.", newCommon(),
 		func(ctx context.Context, _ *cobra.Command, p *topicPipeline) error {
 			if p.layout == nil {
 				return evalstream.Usagef("from: want topic:NAME, got none")
@@ -229,10 +229,13 @@ func (e *env) topicsLag() *cobra.Command {
 						Group     string `json:"group"`
 						Topic     string `json:"topic"`
 						Partition int32  `json:"partition"`
-						Next      int64  `json:"next"`
+						Next      *int64 `json:"next"`
 						End       int64  `json:"end"`
 						Behind    int64  `json:"behind"`
-					}{s.Name, l.Topic, l.Partition, l.Committed, l.End, max(0, l.End-max(l.Committed, l.First))}
+					}{s.Name, l.Topic, l.Partition, nil, l.End, max(0, l.End-max(l.Committed, l.First))}
+					if l.Committed >= 0 {
+						line.Next = &l.Committed
+					}
 					if err := p.out.Encode(line); err != nil {
 						return lostOutput(err)
 					}
