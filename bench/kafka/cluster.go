@@ -59,7 +59,7 @@ func (b *bench) close() {
 }
 
 // say tells people what is going on.
-func (b *bench) say(format string, args ...any) {
+func (*bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench-kafka: "+format+"\n", args...)
 }
 

@@ -165,7 +165,7 @@ func (w *watch) follow(ctx context.Context, c *kafka.Client, tp kafka.TopicParti
 	for {
 		b, err := r.Next(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the end is asked for
 		}
 		if err != nil {
 			return err
@@ -217,7 +217,10 @@ func (b *bench) schedule(ctx context.Context, topic string, w *watch, partitions
 	p := b.client.NewProducer(ctx, kafka.None)
 	defer p.Close() //nolint:errcheck // SendTo has told
 	total := (warmUp + b.seconds) * perSecond
-	begin := time.Now().Add(2 * time.Second) // the pipeline has begun by then
+	if err := b.probe(ctx, p, topic, w, partitions); err != nil {
+		return err
+	}
+	begin := time.Now().Add(-probes * time.Second / perSecond)
 	w.skip = begin.Add(warmUp * time.Second)
 	queues := make([]chan topics.Message, partitions)
 	var wg sync.WaitGroup
@@ -228,7 +231,7 @@ func (b *bench) schedule(ctx context.Context, topic string, w *watch, partitions
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for i := 0; i < total && ctx.Err() == nil; {
+	for i := probes; i < total && ctx.Err() == nil; {
 		<-tick.C
 		for now := time.Now(); i < total; i++ {
 			due := begin.Add(time.Duration(i) * time.Second / perSecond)
@@ -251,6 +254,29 @@ func (b *bench) schedule(ctx context.Context, topic string, w *watch, partitions
 		all = append(all, <-failed)
 	}
 	return errors.Join(all...)
+}
+
+// probes is how many predictions go ahead, to see that the pipeline has begun.
+const probes = 100
+
+// probe writes them and waits for their results.
+func (*bench) probe(ctx context.Context, p *kafka.Producer, topic string, w *watch, partitions int) error {
+	want := w.missing() - probes
+	msgs := make([]topics.Message, probes)
+	now := time.Now()
+	for i := range msgs {
+		msgs[i] = prediction(i, int32(partitions))
+		w.due[msgs[i].Partition] = append(w.due[msgs[i].Partition], now)
+	}
+	if err := errors.Join(p.SendTo(ctx, topic, msgs...)...); err != nil {
+		return err
+	}
+	for deadline := now.Add(time.Minute); w.missing() > want; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return fmt.Errorf("the pipeline has not begun after %v", time.Since(now))
+		}
+	}
+	return nil
 }
 
 // send writes what waits, all of it at once.

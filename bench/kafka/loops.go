@@ -61,12 +61,12 @@ func (l *loop) reader(ctx context.Context) error {
 		Brokers: l.brokers, GroupID: l.group, Topic: l.from, StartOffset: kgo.FirstOffset,
 		MinBytes: 1, MaxBytes: 1 << 20, QueueCapacity: 10_000, JoinGroupBackoff: joinBackoff,
 	})
-	defer r.Close()
+	defer r.Close() //nolint:errcheck // everything is committed
 	w := &kgo.Writer{
 		Addr: kgo.TCP(l.brokers...), Topic: l.to, Balancer: kgo.Murmur2Balancer{}, RequiredAcks: kgo.RequireAll,
 		BatchSize: 1000, BatchTimeout: 5 * time.Millisecond,
 	}
-	defer w.Close()
+	defer w.Close() //nolint:errcheck // everything is written
 	const at = 8000
 	for left := l.messages; left > 0; {
 		in := make([]kgo.Message, 0, at)

@@ -48,7 +48,7 @@ type process struct {
 	stdout, stderr bytes.Buffer
 }
 
-func (b *bench) start(ctx context.Context, name string, args ...string) (*process, error) {
+func (*bench) start(ctx context.Context, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.began = time.Now()

@@ -41,7 +41,7 @@ func stop(ctx context.Context, b *bench) error {
 			return err
 		}
 		_, err = b.reached(ctx, name+".results", 1)
-		time.Sleep(2 * time.Second) // idle, and in the middle of its waiting for input
+		<-time.After(2 * time.Second) // idle, and in the middle of its waiting for input
 		_, d, endErr := p.terminate()
 		if err := errors.Join(err, endErr); err != nil {
 			return err
