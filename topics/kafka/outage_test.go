@@ -34,6 +34,14 @@ func outagesInto(b *bytes.Buffer) *outages {
 	}))})
 }
 
+// passes lets time pass, in a bubble of synctest.
+func passes(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := pause(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Ten wait for a broker that is away for 150 s, trying each 200 ms: that is told when it
 // begins, once a minute, and when it is over.
 func TestOutageIsToldOnce(t *testing.T) {
@@ -49,7 +57,7 @@ func TestOutageIsToldOnce(t *testing.T) {
 			for _, w := range ws {
 				w.failed(t.Context(), syscall.ECONNREFUSED)
 			}
-			time.Sleep(200 * time.Millisecond)
+			passes(t, 200 * time.Millisecond)
 		}
 		for _, w := range ws {
 			w.over(t.Context())
@@ -82,13 +90,13 @@ func TestOutageThatPasses(t *testing.T) {
 			w := o.wait("live.score.0")
 			for range 49 {
 				w.failed(t.Context(), err)
-				time.Sleep(100 * time.Millisecond)
+				passes(t, 100 * time.Millisecond)
 			}
 			w.over(t.Context())
 		}
 		left := o.wait("live.score.0")
 		left.failed(context.Background(), kgo.LeaderNotAvailable)
-		time.Sleep(time.Hour)
+		passes(t, time.Hour)
 		w := o.wait("live.score.0")
 		w.failed(t.Context(), kgo.LeaderNotAvailable)
 		w.over(t.Context())
