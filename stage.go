@@ -61,7 +61,8 @@ type Digested interface {
 }
 
 // Digester turns records into observations, one goroutine at a time. It may reject
-// a record, or leave out one that contributes nothing.
+// a record, leave out one that contributes nothing, or emit one that is not the stage's
+// matter, which the next step gets before what the stage makes of the block.
 type Digester interface {
 	Digest(in []Record, dst []Observation, out *Out) []Observation
 }

@@ -95,5 +95,5 @@ func (b *Verdict) AppendKey(dst []byte) []byte {
 // AppendRoute is the unit.
 func (b *Review) AppendRoute(dst []byte) []byte { return append(dst, b.Unit...) }
 
-// AppendKey is [unit, dimension].
-func (b *Review) AppendKey(dst []byte) []byte { return appendArray(dst, b.Unit, b.Dimension) }
+// AppendKey is ["review", unit, dimension]: unlike the key of any result.
+func (b *Review) AppendKey(dst []byte) []byte { return appendArray(dst, b.Kind(), b.Unit, b.Dimension) }

@@ -119,6 +119,10 @@ func (w *worker) process(ctx context.Context) error {
 		return err
 	}
 	if split {
+		tell(w.r.job.Hooks.Made, l.chain[0].step.Name, w.digested.Records)
+		if err := l.run(ctx, 1, w.digested.Records); err != nil {
+			return err
+		}
 		err = l.applyAll(ctx, obs)
 	} else {
 		err = l.enter(ctx, recs)

@@ -62,7 +62,7 @@ type aggregate struct {
 	forgotten [8]int64
 	horizon   horizon
 	touched   uint64         // keeps fetching from being optimized away
-	reviews   atomic.Int64   // passed over
+	reviews   atomic.Int64   // passed
 	kept      *aggregateKept // nil without a store
 }
 
@@ -76,9 +76,6 @@ type contribution struct {
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
-	if a.options.Reviews {
-		passReviews(in, out)
-	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.fold(a.obs, in, out)
 }
@@ -450,15 +447,6 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
 }
 
-// passReviews lets reviews through.
-func passReviews(in []evalstream.Record, out *evalstream.Out) {
-	for i := range in {
-		if _, ok := in[i].Body.(*evalstream.Review); ok {
-			out.Emit(in[i])
-		}
-	}
-}
-
 // Notes says which of the options no unit has answered to.
 func (a *aggregate) Notes() []string {
 	if len(a.tuples) == 0 {
@@ -469,13 +457,16 @@ func (a *aggregate) Notes() []string {
 		notes = append(notes, "no unit is scored, so nobody has said what the metrics are: pending and unjudged units alone have no result")
 	}
 	for f, name := range a.fields {
-		if !a.seen[f] && name != "run" && name != "mode" {
+		if a.scored && !a.seen[f] && name != "run" && name != "mode" {
 			note := fmt.Sprintf("no unit has the field %q; it is (none) in every group", name)
 			if meant := evalstream.Nearest(name, []string{"run", "mode", "prompt_version", "dataset", "seed", "k", "episode"}); meant != "" {
 				note += fmt.Sprintf("; did you mean %q?", meant)
 			}
 			notes = append(notes, note)
 		}
+	}
+	if !a.options.Partials {
+		notes = append(notes, a.panelNotes()...)
 	}
 	if a.family == fewshot && a.scored && !a.nota {
 		notes = append(notes, fmt.Sprintf("no label is %q, so every label counts as a relation; --negative names the one that is none", a.options.Negative))

@@ -37,9 +37,6 @@ type Aggregation struct {
 	// Panel is the judges whose strict majority decides a judged unit; Check sorts it,
 	// for their order says nothing. Empty: nothing is decided.
 	Panel []string
-	// Reviews lets reviews that come from the same process through to the output.
-	// Otherwise they are counted and go no further.
-	Reviews bool
 
 	Confidence float64  // of intervals; 0: .95
 	Intervals  []string // methods; none: those that fit the metric

@@ -171,7 +171,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Every.Records, a.Partials, a.Horizon, a.MaxOutOfOrder, a.Reviews = s.every, s.partitions > 1, s.horizon, s.disorder, true
+		a.Every.Records, a.Partials, a.Horizon, a.MaxOutOfOrder = s.every, s.partitions > 1, s.horizon, s.disorder
 		aggregate, err := stages.NewAggregate(a)
 		if err != nil {
 			t.Fatal(err)

@@ -149,7 +149,7 @@ func publish(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []evalstre
 		score = must(stages.NewScore(stages.OpenScoring{Panel: a.Panel}))
 	}
 	a.Every.Records = s.every
-	a.Partials, a.Reviews = s.partitions > 1, true
+	a.Partials = s.partitions > 1
 	steps := []evalstream.Step{{Name: "score", New: score}, {Name: "aggregate", New: must(stages.NewAggregate(a))}}
 	if a.Partials {
 		steps = append(steps, evalstream.Step{Name: "merge", New: must(stages.NewMerge(a)), Gather: true})

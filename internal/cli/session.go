@@ -68,6 +68,9 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 		next, s.close = sink, closer
 	}
 	s.rejects = NewRejects(next)
+	if next != nil {
+		s.rejects.All = "all are in " + c.rejects
+	}
 	s.rejects.Excerpt = isTerminal(e.stderr)
 	s.rejects.Tell = s.tell(e.stderr)
 	return s, nil
