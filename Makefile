@@ -30,6 +30,10 @@ race: ## run the tests in random order under the race detector
 crash: ## kill commands 100 times at random moments; EVALSTREAM_SEED replays
 	EVALSTREAM_KILLS=$${EVALSTREAM_KILLS:-100} go test -count=1 -run TestKill -v ./cmd/evalstream
 
+.PHONY: laws
+laws: ## check the laws of the stages on ten times as many seeds (some minutes); EVALSTREAM_SEEDS says how many
+	EVALSTREAM_SEEDS=$${EVALSTREAM_SEEDS:-10} go test -count=1 -timeout 30m -run 'TestOneDataflow|TestFrozenIsOpen|TestCrash|TestHorizon|TestConflicts' ./stages
+
 .PHONY: embed-memory
 embed-memory: ## peak memory of embed over a million texts against a local endpoint (some minutes)
 	EVALSTREAM_TEXTS=$${EVALSTREAM_TEXTS:-1000000} go test -count=1 -timeout 30m -run TestEmbedMemory -v ./cmd/evalstream

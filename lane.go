@@ -243,7 +243,9 @@ func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 }
 
 func (l *lane) advance(ctx context.Context, wm Time) error {
-	l.watermark = wm
+	if wm != EndOfTime { // that is no time that a later job could go on from
+		l.watermark = wm
+	}
 	for i := range l.chain {
 		t, ok := l.chain[i].stage.(Timed)
 		if !ok {

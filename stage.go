@@ -61,7 +61,8 @@ type Digested interface {
 }
 
 // Digester turns records into observations, one goroutine at a time. It may reject
-// a record, or leave out one that contributes nothing.
+// a record, leave out one that contributes nothing, or emit one that is not the stage's
+// matter, which the next step gets before what the stage makes of the block.
 type Digester interface {
 	Digest(in []Record, dst []Observation, out *Out) []Observation
 }
@@ -77,6 +78,15 @@ type Observation struct {
 	Time     Time
 	Revision int64
 	Seq      Seq
+}
+
+// Placed is a stateless stage that says something at the end of units that never came, and
+// so must know which would have come here.
+type Placed interface {
+	Stage
+	// Place comes before the first Process, where the job has a part of the partitions.
+	// mine reports whether records of a route come to this instance.
+	Place(mine func(route []byte) bool)
 }
 
 // Tallied is a stage that accounts for what it received.

@@ -44,6 +44,13 @@ func (r *runner) newWorker() (*worker, error) {
 		if err != nil {
 			return nil, err
 		}
+		if p, ok := st.(Placed); ok && r.job.Mine != nil {
+			mine := r.job.Mine
+			if len(r.workers) > 0 { // one instance speaks for the job
+				mine = func([]byte) bool { return false }
+			}
+			p.Place(mine)
+		}
 		w.chain = append(w.chain, link{step: s, stage: st})
 	}
 	w.traces = make([][]byte, len(r.traced))
@@ -112,6 +119,10 @@ func (w *worker) process(ctx context.Context) error {
 		return err
 	}
 	if split {
+		tell(w.r.job.Hooks.Made, l.chain[0].step.Name, w.digested.Records)
+		if err := l.run(ctx, 1, w.digested.Records); err != nil {
+			return err
+		}
 		err = l.applyAll(ctx, obs)
 	} else {
 		err = l.enter(ctx, recs)

@@ -33,6 +33,9 @@ func (o *object) mark(b *evalstream.Mark) {
 	o.b = append(o.b, ']')
 }
 
+// maxPartitions bounds what a mark makes its readers hold; Kafka has none.
+const maxPartitions = 1_000_000
+
 // DecodeMark reads what AppendRecord writes of a mark.
 func DecodeMark(line []byte) (*evalstream.Mark, error) {
 	var m struct {
@@ -49,7 +52,7 @@ func DecodeMark(line []byte) (*evalstream.Mark, error) {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return nil, fmt.Errorf("mark: %w", err)
 	}
-	if m.Kind != "mark" || m.Step == "" || m.Partition < 0 || m.Partition >= m.Partitions {
+	if m.Kind != "mark" || m.Step == "" || m.Partition < 0 || m.Partition >= m.Partitions || m.Partitions > maxPartitions {
 		return nil, fmt.Errorf("mark: want kind mark, a step and a partition below %d, got %s, %q and %d", m.Partitions, m.Kind, m.Step, m.Partition)
 	}
 	b := &evalstream.Mark{Step: m.Step, Partition: m.Partition, Partitions: m.Partitions, Watermark: evalstream.NoTime, Idle: m.Idle, Ended: m.Ended}

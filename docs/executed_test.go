@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,6 +58,9 @@ func TestDocuments(t *testing.T) {
 		t.Fatalf("go build ./cmd/evalstream: %v\n%s", err, out)
 	}
 
+	// A test that is told to stop still ends what the documents have started.
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +104,7 @@ func TestDocuments(t *testing.T) {
 				}
 				for i := range b.sessions {
 					s := &b.sessions[i]
-					got, code, err := sh.run(t.Context(), s.command)
+					got, code, err := sh.run(ctx, s.command)
 					if err != nil {
 						t.Fatalf("%s:%d: $ %s: %v", name, s.line, s.command, err)
 					}
@@ -239,6 +243,9 @@ func (s *shell) run(ctx context.Context, command string) ([]string, int, error) 
 	out, err := cmd.CombinedOutput()
 	if cmd.Process != nil {
 		s.groups = append(s.groups, cmd.Process.Pid)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, 0, context.Cause(ctx)
 	}
 	if ctx.Err() != nil {
 		return nil, 0, fmt.Errorf("want an end within %v, got output so far:\n%s", runAtMost, out)

@@ -62,7 +62,7 @@ type aggregate struct {
 	forgotten [8]int64
 	horizon   horizon
 	touched   uint64         // keeps fetching from being optimized away
-	reviews   atomic.Int64   // passed over
+	reviews   atomic.Int64   // passed
 	kept      *aggregateKept // nil without a store
 }
 
@@ -76,9 +76,6 @@ type contribution struct {
 
 // Process digests and applies.
 func (a *aggregate) Process(ctx context.Context, in []evalstream.Record, out *evalstream.Out) error {
-	if a.options.Reviews {
-		passReviews(in, out)
-	}
 	a.obs = a.digester.Digest(in, a.obs[:0], out)
 	return a.fold(a.obs, in, out)
 }
@@ -142,7 +139,11 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		}
 		return nil
 	}
-	pane, err := a.relative(o.Time)
+	at := o.Time
+	if at == evalstream.NoTime && empty(o.Status) {
+		at = a.horizon.arrival()
+	}
+	pane, err := a.relative(at)
 	if err != nil {
 		a.rejected++
 		return err
@@ -154,39 +155,70 @@ func (a *aggregate) apply(o *evalstream.Observation) *evalstream.Fault {
 		a.late++
 		return late
 	}
-	row, at, isNew := a.units.find(o.Unit, o.Run)
-	s := a.units.slots.at(at)
+	row, n, isNew := a.units.find(o.Unit, o.Run)
+	s := a.units.slots.at(n)
 	pattern := o.Pattern | uint32(o.Status)<<statusShift
-	if isNew {
+	switch {
+	case isNew:
 		if a.kept != nil {
-			a.made(row, at)
+			a.made(row, n)
 		}
 		a.units.judge(row, false, isJudged(o.Status))
-	} else {
-		if a.options.Conflict == Refuse && (s.pattern != pattern || s.group != o.Group || s.pane != pane) {
+	case late == nil && o.Time != evalstream.NoTime && a.over(s):
+		a.again(row, n)
+		a.units.judge(row, false, isJudged(o.Status))
+	default:
+		if a.options.Conflict == Refuse && (s.pattern != pattern || s.group != o.Group || s.pane != pane && !empty(o.Status)) {
 			a.rejected++
 			return &evalstream.Fault{Class: evalstream.ClassStage, Reason: "unit holds a different score of this run; --on-conflict replace takes the newer one"}
 		}
 		a.replaced++
-		if held := a.units.revision(at); o.Revision < held && (held != 0 || !empty(s.status())) {
+		if held := a.units.revision(n); o.Revision < held && (held != 0 || !empty(s.status())) {
 			return nil
 		}
 		if a.kept != nil {
-			a.touch(row, at)
+			a.touch(row, n)
 		}
 		a.units.judge(row, isJudged(s.status()), isJudged(o.Status))
 		a.add(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane), -1)
 	}
 	s.group, s.pattern, s.pane = o.Group, pattern, pane
-	a.units.setRevision(at, o.Revision)
+	a.units.setRevision(n, o.Revision)
 	a.add(o.Group, o.Pattern, o.Status, a.absolute(pane), 1)
 	return nil
 }
 
 // ends says that a late observation may be what score says of a unit whose horizon has
-// passed: that it has expired, or, of verdicts, what they are without its last.
+// passed: that it has expired.
 func (a *aggregate) ends(o *evalstream.Observation) bool {
-	return a.horizon.settled(o.Time) && (o.Status == evalstream.Expired || a.family == judging)
+	return o.Status == evalstream.Expired && a.horizon.settled(o.Time)
+}
+
+// over says that a slot's unit ended at the horizon, though the slot is remembered: what
+// has a time and is not late is another unit of its name.
+func (a *aggregate) over(s *slot) bool {
+	limit := a.horizon.limit()
+	return limit != evalstream.NoTime && s.pane != math.MinInt32 && (a.absolute(s.pane)+1)*int64(a.grain) <= int64(limit)
+}
+
+// again forgets the unit of a slot that another unit is to have. That it was judged
+// counts on.
+func (a *aggregate) again(row *unitRow, at uint32) {
+	s := a.units.slots.at(at)
+	if k := a.kept; k != nil {
+		a.touch(row, at)
+		if isJudged(s.status()) {
+			j := judgedSlots{kept: 1, lost: 1}
+			for n := row.first; n != 0; n = a.units.slots.at(n - 1).next {
+				if isJudged(a.units.slots.at(n - 1).status()) {
+					j.judged++
+				}
+			}
+			j.was = row.count - j.judged
+			k.setExtra(row.hash, j)
+		}
+	}
+	a.forget(s)
 }
 
 // empty says that a slot of this status has no prediction, so that it has no revision
@@ -288,12 +320,23 @@ func (a *aggregate) Advance(_ context.Context, watermark evalstream.Time, out *e
 	return nil
 }
 
-// grainOf is what the time of a unit is kept in: as fine as the windows need it, and
+// grainOf is what the time of a unit is kept in: as fine as the windows need it, and about
 // a thousandth of the horizon, so that a unit is forgotten in time.
 func grainOf(a *Aggregation) time.Duration {
+	const tries = 1 << 16
 	g := finest(a.Windows)
-	if g == 0 && a.Horizon > 0 {
-		return max(1, a.Horizon/1000)
+	if a.Horizon <= 0 {
+		return g
+	}
+	fine := max(1, a.Horizon/1000)
+	if g == 0 {
+		return fine
+	}
+	parts := (g + fine - 1) / fine
+	for k := parts; k < parts+tries; k++ { // it must be a part of each window
+		if g%k == 0 {
+			return g / k
+		}
 	}
 	return g
 }
@@ -312,10 +355,18 @@ func (a *aggregate) sweep(limit evalstream.Time) {
 		if !old(s) {
 			return true
 		}
-		a.expire(s)
-		a.forgotten[s.status()]++
+		a.forget(s)
 		return false
 	})
+}
+
+// forget leaves the contribution of a slot to its cells alone.
+func (a *aggregate) forget(s *slot) {
+	a.expire(s)
+	a.forgotten[s.status()]++
+	if a.kept != nil {
+		a.addBase(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane))
+	}
 }
 
 // expire ends a slot that is about to be forgotten.
@@ -337,7 +388,7 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 	a.judged, a.settled = a.units.judged, a.horizon.past()
 	if a.options.Partials {
 		a.partials(out, false)
-		a.free(func(int, *cell) {}) // in a store they stay: merge may not have read them all
+		a.free(a.freeSaid)
 		return nil
 	}
 	if err := a.publish(out, false); err != nil || !a.scored {
@@ -396,15 +447,6 @@ func (a *aggregate) Tallies() []evalstream.Tally {
 	return kinds([]evalstream.Tally{t, {Received: reviews, Passed: reviews}, {Received: n, Rejected: n}}, "score", "review", otherKinds)
 }
 
-// passReviews lets reviews through.
-func passReviews(in []evalstream.Record, out *evalstream.Out) {
-	for i := range in {
-		if _, ok := in[i].Body.(*evalstream.Review); ok {
-			out.Emit(in[i])
-		}
-	}
-}
-
 // Notes says which of the options no unit has answered to.
 func (a *aggregate) Notes() []string {
 	if len(a.tuples) == 0 {
@@ -415,13 +457,16 @@ func (a *aggregate) Notes() []string {
 		notes = append(notes, "no unit is scored, so nobody has said what the metrics are: pending and unjudged units alone have no result")
 	}
 	for f, name := range a.fields {
-		if !a.seen[f] && name != "run" && name != "mode" {
+		if a.scored && !a.seen[f] && name != "run" && name != "mode" {
 			note := fmt.Sprintf("no unit has the field %q; it is (none) in every group", name)
 			if meant := evalstream.Nearest(name, []string{"run", "mode", "prompt_version", "dataset", "seed", "k", "episode"}); meant != "" {
 				note += fmt.Sprintf("; did you mean %q?", meant)
 			}
 			notes = append(notes, note)
 		}
+	}
+	if !a.options.Partials {
+		notes = append(notes, a.panelNotes()...)
 	}
 	if a.family == fewshot && a.scored && !a.nota {
 		notes = append(notes, fmt.Sprintf("no label is %q, so every label counts as a relation; --negative names the one that is none", a.options.Negative))

@@ -49,7 +49,7 @@ const (
 	aggregateExtras // judged slots of a unit that were forgotten while others were not
 	aggregateSlots
 
-	aggregateVersion = 2
+	aggregateVersion = 3
 )
 
 // Keep begins to note what changes.
@@ -267,7 +267,7 @@ func (a *aggregate) readHeader(val []byte) error {
 		*n = e.varint()
 	}
 	a.horizon.newest, a.horizon.swept, a.watermark = evalstream.Time(newest), evalstream.Time(swept), evalstream.Time(watermark)
-	if a.freed = evalstream.Time(freed); a.options.Partials { // the cells are still there, and merge has forgotten them
+	if a.freed = evalstream.Time(freed); a.options.Partials && !a.options.Replayed { // the cells are still there, and merge has forgotten them
 		a.freed = evalstream.NoTime
 	}
 	a.refused.Store(refused)

@@ -37,9 +37,6 @@ type Aggregation struct {
 	// Panel is the judges whose strict majority decides a judged unit; Check sorts it,
 	// for their order says nothing. Empty: nothing is decided.
 	Panel []string
-	// Reviews lets reviews that come from the same process through to the output.
-	// Otherwise they are counted and go no further.
-	Reviews bool
 
 	Confidence float64  // of intervals; 0: .95
 	Intervals  []string // methods; none: those that fit the metric
@@ -50,6 +47,11 @@ type Aggregation struct {
 
 	// Partials makes aggregate emit the state of its cells for merge, not results.
 	Partials bool
+	// Replayed says that whoever merges the partials reads the last of each key again when
+	// it begins anew, as merge does over a compacted topic that they are committed to
+	// together with the state. What is kept in a store of windows that are final goes then,
+	// once it was said. Otherwise it stays, since merge begins empty after a crash.
+	Replayed bool
 	// Partition of Partitions is the part of the input that is read here, where
 	// partials of several processes meet; Partitions 0: the runner knows.
 	Partition, Partitions int32

@@ -52,6 +52,13 @@ func (a *aggregate) freeKept(sheet int, c *cell) {
 	}
 }
 
+// freeSaid is freeKept for a cell that merge was told of.
+func (a *aggregate) freeSaid(sheet int, c *cell) {
+	if a.options.Replayed {
+		a.freeKept(sheet, c)
+	}
+}
+
 func (a *aggregate) baseOf(sheet int, at cellKey) *baseCell {
 	b := a.kept.bases[sheet][at]
 	if b == nil {

@@ -128,7 +128,7 @@ func TestConflicts(t *testing.T) {
 	f("another gold label", []evalstream.Record{label("x"), label("y"), label("x")}, []evalstream.Record{says("x", 1), says("x", 1)}, 1)
 	f("another label", []evalstream.Record{label("x")}, []evalstream.Record{says("x", 1), says("y", 1), says("x", 2)}, 2)
 
-	for seed := range uint64(20) {
+	for seed := range seeds(20) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		var golds, recs []evalstream.Record
 		for range 200 {

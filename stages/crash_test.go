@@ -1,6 +1,7 @@
 package stages_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"evalstream"
 	"evalstream/stages"
@@ -170,7 +171,7 @@ func survive(t *testing.T, rng *rand.Rand, store *shelves, recs []evalstream.Rec
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Every.Records, a.Partials, a.Horizon, a.MaxOutOfOrder, a.Reviews = s.every, s.partitions > 1, s.horizon, s.disorder, true
+		a.Every.Records, a.Partials, a.Horizon, a.MaxOutOfOrder = s.every, s.partitions > 1, s.horizon, s.disorder
 		aggregate, err := stages.NewAggregate(a)
 		if err != nil {
 			t.Fatal(err)
@@ -236,14 +237,12 @@ func TestCrash(t *testing.T) {
 	total := 0
 	for _, f := range families {
 		t.Run(f.name, func(t *testing.T) {
-			for seed := range uint64(2) {
+			for seed := range seeds(1) {
 				for _, horizon := range []time.Duration{0, 30 * time.Minute} {
 					rng := rand.New(rand.NewPCG(seed, 3))
 					recs := f.make(rng, 600)
 					if horizon > 0 {
-						slices.SortStableFunc(recs, func(a, b evalstream.Record) int {
-							return int(a.Time/evalstream.Time(10*time.Minute) - b.Time/evalstream.Time(10*time.Minute))
-						})
+						inTime(recs)
 					}
 					s := trial{partitions: 1, workers: 1, by: f.a, horizon: horizon, disorder: 5 * time.Minute, every: 50}
 					want, _ := survive(t, rng, nil, recs, s)
@@ -262,11 +261,18 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crashes", total)
 }
 
+// inTime puts records in about the order of their times.
+func inTime(recs []evalstream.Record) {
+	slices.SortStableFunc(recs, func(a, b evalstream.Record) int {
+		return cmp.Compare(a.Time/evalstream.Time(10*time.Minute), b.Time/evalstream.Time(10*time.Minute))
+	})
+}
+
 func compare(want, got outcome) string {
 	if reflect.DeepEqual(want, got) {
 		return ""
 	}
-	return cmp.Diff(want, got)
+	return gocmp.Diff(want, got)
 }
 
 // positionRecords are predictions that only their position identifies, among others.
@@ -281,12 +287,14 @@ func positionRecords(rng *rand.Rand, n int) []evalstream.Record {
 	return recs
 }
 
-// TestCrashPartitions is TestCrash over several partitions, whose cells are merged.
+// TestCrashPartitions is TestCrash over several partitions, whose cells are merged; with a
+// horizon, of windows too that are final before a crash.
 func TestCrashPartitions(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range seeds(4) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		recs := retrievalRecords(rng, 800)
-		s := trial{partitions: 3, workers: 2, by: stages.Aggregation{By: [][]string{{"run"}, {"ticker"}}, Windows: windows(t, "all", "1h")}, every: 70}
+		inTime(recs)
+		s := trial{partitions: 3, workers: 2, horizon: time.Duration(seed/2) * 30 * time.Minute, disorder: 15 * time.Minute, by: stages.Aggregation{By: [][]string{{"run"}, {"ticker"}}, Windows: windows(t, "all", "1h")}, every: 70}
 		want, _ := survive(t, rng, nil, recs, s)
 		s.memory = int64(seed % 2)
 		got, n := survive(t, rng, newShelves(rng, 4), recs, s)
@@ -298,7 +306,7 @@ func TestCrashPartitions(t *testing.T) {
 
 // TestCrashFrozen is TestCrash with gold that comes first.
 func TestCrashFrozen(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range seeds(4) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		var golds, recs []evalstream.Record
 		for _, r := range retrievalRecords(rng, 800) {

@@ -61,6 +61,7 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 		s, ok := in[i].Body.(*evalstream.Score)
 		if _, review := in[i].Body.(*evalstream.Review); review {
 			d.count(&d.a.reviews, &d.reviews)
+			out.Emit(in[i])
 			continue
 		}
 		if !ok {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -139,6 +141,27 @@ func (e *entry) tally(t *evalstream.Tally) {
 	for i := range t.Of {
 		t.Of[i] = e.varint()
 	}
+}
+
+// appendCounts appends counts by name, in the order of their names.
+func appendCounts(dst []byte, ns map[string]int64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(ns)))
+	for _, name := range slices.Sorted(maps.Keys(ns)) {
+		dst = binary.AppendVarint(appendText(dst, name), ns[name])
+	}
+	return dst
+}
+
+func (e *entry) counts() map[string]int64 {
+	var ns map[string]int64
+	for range e.count() {
+		if ns == nil {
+			ns = map[string]int64{}
+		}
+		name := e.text()
+		ns[name] = e.varint()
+	}
+	return ns
 }
 
 // ledger is a sum over a set of entries that does not depend on their order. It is

@@ -10,9 +10,7 @@ func (a *aggregate) sweepKept(old func(*slot) bool) {
 	a.settle()
 	forget := func(hash [2]uint64, s *slot, revision int64) {
 		was := s.value(revision)
-		a.expire(s)
-		a.forgotten[s.status()]++
-		a.addBase(s.group, s.pattern&maxPattern, s.status(), a.absolute(s.pane))
+		a.forget(s)
 		k.remove(slotKey(hash, s.run), was)
 	}
 	a.look()

@@ -3,6 +3,7 @@ package stages
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ type tape struct {
 	aggregate *aggregate
 	merge     *merge
 	shelf     map[string]string
+	topic     map[string]*evalstream.Partial // the last of each key, if merge reads them again
 	out, next evalstream.Out
 	last      map[string]evalstream.Result
 	finals    map[string]int
@@ -28,6 +30,14 @@ type tape struct {
 func newTape(t *testing.T, a Aggregation, merged, kept bool) *tape {
 	t.Helper()
 	p := &tape{t: t, shelf: map[string]string{}, last: map[string]evalstream.Result{}, finals: map[string]int{}}
+	p.start(a, merged, kept)
+	return p
+}
+
+// start makes the stages, which begin with what is on the shelf.
+func (p *tape) start(a Aggregation, merged, kept bool) {
+	t := p.t
+	t.Helper()
 	if merged {
 		instance, err := NewMerge(a)
 		if err != nil {
@@ -51,8 +61,31 @@ func newTape(t *testing.T, a Aggregation, merged, kept bool) *tape {
 			Scan: func([]byte, func(key, val []byte) (bool, error)) error { return nil },
 			Get:  func(dst, _ []byte) ([]byte, bool, error) { return dst, false, nil },
 		})
+		for _, key := range slices.Sorted(maps.Keys(p.shelf)) {
+			if err := p.aggregate.Load([]byte(key), []byte(p.shelf[key])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.aggregate.Loaded(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return p
+}
+
+// restart kills the stages and makes them anew. Where partials are replayed merge reads the
+// last of each key first.
+func (p *tape) restart() {
+	p.t.Helper()
+	a := p.aggregate.options
+	p.start(a, p.merge != nil, true)
+	if !a.Replayed {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.topic)) {
+		if err := p.merge.Process(context.Background(), []evalstream.Record{{Body: p.topic[key]}}, &p.next); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 func (p *tape) feed(body evalstream.Body, at evalstream.Time) (rejects int) {
@@ -87,13 +120,20 @@ func (p *tape) tick(watermark evalstream.Time) {
 	b, recs := p.aggregate.book, p.out.Records
 	if p.merge != nil {
 		p.next.Reset()
+		for _, r := range recs {
+			if b := r.Body.(*evalstream.Partial); p.topic != nil {
+				p.topic[string(b.AppendKey(nil))] = b
+			}
+		}
 		must(p.merge.Process(ctx, recs, &p.next))
 		must(p.merge.Advance(ctx, watermark, &p.next))
 		if watermark != evalstream.EndOfTime {
 			must(p.merge.Tick(ctx, &p.next))
 		}
 		b, recs = p.merge.book, p.next.Records
-		p.most = max(p.most, len(p.merge.last))
+		if p.topic == nil {
+			p.most = max(p.most, len(p.merge.last))
+		}
 	}
 	for _, r := range recs {
 		if r, ok := r.Body.(*evalstream.Result); ok {
@@ -118,7 +158,7 @@ func (p *tape) tick(watermark evalstream.Time) {
 			}
 		}
 		must(p.aggregate.Saved())
-		if p.merge == nil {
+		if p.merge == nil || p.topic != nil {
 			p.most = max(p.most, len(p.aggregate.kept.bases[0]))
 			p.most = max(p.most, len(p.shelf)-2000) // names and units that are not forgotten
 		}
@@ -132,7 +172,7 @@ func TestFinalWindowsAreLetGo(t *testing.T) {
 		window       string
 		n            int
 		merged, kept bool
-	}{{"1m", 100_000, false, false}, {"1m", 10_000, false, true}, {"1m", 10_000, true, true}, {"4m/1m", 10_000, false, true}, {"4m/1m", 10_000, true, false}} {
+	}{{"1m", 20_000, false, false}, {"1m", 10_000, false, true}, {"1m", 10_000, true, true}, {"4m/1m", 10_000, false, true}, {"4m/1m", 10_000, true, false}} {
 		w, n, merged, kept := c.window, c.n, c.merged, c.kept
 		window, err := ParseWindow(w)
 		if err != nil {
@@ -186,6 +226,52 @@ func TestFinalWindowsAreLetGo(t *testing.T) {
 					t.Errorf("partials vanished: %+v", tally)
 				}
 			}
+		}
+	}
+}
+
+// TestRestartedMerge kills an aggregate with a store and the merge behind it again and
+// again. Merge begins empty: over a topic it reads the last partials again, and aggregate
+// keeps nothing of windows that are final; in a pipe aggregate tells it of all.
+func TestRestartedMerge(t *testing.T) {
+	const n = 6_000
+	window, err := ParseWindow("4m/1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := evalstream.Time(1_767_600_000 * int64(time.Second))
+	run := func(horizon time.Duration, replayed bool, restarts int) *tape {
+		p := newTape(t, Aggregation{Windows: []Window{window}, Horizon: horizon, Replayed: replayed}, true, horizon > 0)
+		if replayed {
+			p.topic = map[string]*evalstream.Partial{}
+		}
+		for i := range n {
+			v := evalstream.Nano(i%3) * evalstream.One / 2
+			p.feed(&evalstream.Score{Unit: fmt.Sprint("q", i), Run: "a", Measures: []string{"mrr"}, Values: []evalstream.Nano{v}}, begin+evalstream.Time(i)*evalstream.Time(time.Minute))
+			if restarts > 0 && i%(n/restarts) == n/restarts-1 {
+				p.tick(p.newest) // what was not committed would come again
+				p.restart()
+			}
+		}
+		p.tick(evalstream.EndOfTime)
+		return p
+	}
+	want := run(0, false, 0)
+	for _, replayed := range []bool{false, true} {
+		got := run(200*time.Minute, replayed, 7)
+		if replayed && got.most > 1600+857 { // as without restarts, and what is said again
+			t.Errorf("at most %d things were held of %d windows", got.most, n)
+		}
+		for k, r := range want.last {
+			if g := got.last[k]; g.N != r.N || g.Value != r.Value || !g.Final {
+				t.Fatalf("replayed %v, window %s: want %+v, got %+v", replayed, k, r, g)
+			}
+		}
+		if len(got.last) != len(want.last) {
+			t.Errorf("replayed %v: want %d windows, got %d", replayed, len(want.last), len(got.last))
+		}
+		if bases := len(got.aggregate.kept.bases[0]); replayed != (bases < 1600) {
+			t.Errorf("replayed %v: %d bases are kept", replayed, bases)
 		}
 	}
 }

@@ -35,6 +35,15 @@ func (h *horizon) watermark() evalstream.Time {
 	return before(h.newest, h.slack)
 }
 
+// arrival is the time of what comes without one: the watermark, where units are
+// forgotten.
+func (h *horizon) arrival() evalstream.Time {
+	if h.span <= 0 {
+		return evalstream.NoTime
+	}
+	return h.watermark()
+}
+
 // before is t less span, and no earlier than a time can be.
 func before(t, span evalstream.Time) evalstream.Time {
 	if t < evalstream.NoTime+span {

@@ -29,7 +29,8 @@ const judgedUnits = 'v'
 // bytes is about what the units take.
 func (j *judgedState) bytes() int64 {
 	return int64(j.units.len())*72 + int64(j.versions.len())*32 + int64(j.votes.len())*8 + int64(j.asides.len())*24 + int64(len(j.index))*8 +
-		int64(len(j.slices))*100 + int64(len(j.arena.chunks))<<chunkShift - int64(j.arena.free)
+		int64(len(j.slices))*100 + int64(len(j.arena.chunks))<<chunkShift - int64(j.arena.free) +
+		j.remarked
 }
 
 // unitKey is the key of a unit's entry.
@@ -43,7 +44,8 @@ func (j *judged) unitKey(u *judgedUnit) []byte {
 
 // encodeUnit is a unit's entry.
 func (j *judged) encodeUnit(u *judgedUnit) []byte {
-	b := binary.AppendVarint([]byte{openVersion}, int64(u.seen))
+	about := j.remarkOf(u)
+	b := appendText(appendText([]byte{openVersion}, about.text), about.triple)
 	n := uint64(0)
 	for i := u.versions; i != 0; i = j.versions.at(i - 1).next {
 		n++
@@ -86,7 +88,9 @@ func (j *judged) decode(key, val []byte) (*judgedUnit, error) {
 func (j *judged) fill(u *judgedUnit, val []byte) error {
 	e := &entry{data: val}
 	e.version(openVersion)
-	u.seen = evalstream.Time(e.varint())
+	if about := (remark{e.text(), e.text()}); about != (remark{}) {
+		j.setRemark(u.hash, about)
+	}
 	link := &u.versions
 	for range e.count() {
 		v := j.version(u, j.names.id(e.text()))
@@ -106,6 +110,7 @@ func (j *judged) fill(u *judgedUnit, val []byte) error {
 		said.swap = e.flag()
 		a := aside{revision: e.varint(), time: evalstream.Time(e.varint())}
 		j.setSlices(&a, e.slices())
+		u.due = earlier(u.due, a.time)
 		*link = j.addVote(vote{said: j.sayings.id(said)}, a)
 		link = &j.votes.at(*link - 1).next
 	}
@@ -246,39 +251,4 @@ func (j *judged) eachOnShelf(f func(u *judgedUnit, key []byte, sum uint64)) erro
 		}
 		return err == nil, err
 	})
-}
-
-// sweepKept is sweep with a store.
-func (j *judged) sweepKept(limit evalstream.Time, out *evalstream.Out) {
-	k := j.kept
-	j.settle()
-	old := func(u *judgedUnit) bool { return u.seen != evalstream.NoTime && u.seen < limit }
-	forget := func(u *judgedUnit, key []byte, sum uint64) {
-		j.end(u, out)
-		j.holdUnit(&j.tally, u)
-		k.remove(key, sum)
-	}
-	err := j.eachOnShelf(func(u *judgedUnit, key []byte, sum uint64) {
-		if old(u) {
-			forget(u, key, sum)
-		}
-	})
-	if err != nil {
-		k.failed = err
-		return
-	}
-	before, sums := j.judgedState, k.sums
-	var rest judgedState
-	k.sums, k.marked, j.last = nil, nil, 0
-	for n := range uint32(before.units.len()) {
-		u := *before.units.at(n)
-		if old(&u) {
-			forget(&u, j.unitKey(&u), sums[n])
-			continue
-		}
-		rest.keep(&before, u)
-		k.added()
-		k.sums[len(k.sums)-1] = sums[n]
-	}
-	j.judgedState = rest
 }

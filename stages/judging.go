@@ -2,8 +2,10 @@ package stages
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"evalstream"
 	"evalstream/stages/metric"
@@ -258,4 +260,37 @@ func (*book) gone(dst []*evalstream.Result, v *view, present []*evalstream.Resul
 	}
 	t.said = now
 	return dst
+}
+
+// panelNotes says that nobody decides, or which of the panel gave no verdict at all.
+func (b *book) panelNotes() []string {
+	judges, dimensions := map[string]bool{}, map[string]bool{}
+	for id := range uint32(len(b.ballots.since(0))) {
+		p := b.ballotsOf(id)
+		dimensions[p.Dimension] = true
+		for _, v := range p.Ballots {
+			if v.Straight.Cast() || v.Swapped.Cast() {
+				judges[v.Judge] = true
+			}
+		}
+	}
+	if b.family != judging || len(dimensions) == 0 {
+		return nil
+	}
+	heard := slices.Sorted(maps.Keys(judges))
+	if len(b.options.Panel) == 0 {
+		return []string{fmt.Sprintf("no panel decides, so %s and what else needs one are undefined; name its judges here too: --panel %s", slices.Min(slices.Collect(maps.Keys(dimensions))), strings.Join(heard, ","))}
+	}
+	var notes []string
+	for _, judge := range b.options.Panel {
+		if judges[judge] {
+			continue
+		}
+		note := "panel: " + judge + " gave no verdict"
+		if meant := evalstream.Nearest(judge, heard); meant != "" {
+			note += "; did you mean " + meant + "?"
+		}
+		notes = append(notes, note)
+	}
+	return notes
 }

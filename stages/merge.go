@@ -35,7 +35,7 @@ type merge struct {
 	replaced  int64
 	rejected  int64
 	others    int64 // records that are no partials
-	reviews   int64 // passed over
+	reviews   int64 // passed
 	key       []byte
 }
 
@@ -53,13 +53,11 @@ func (m *merge) Every() evalstream.Every { return m.options.Every }
 
 // Process takes partials; the last of each key stands.
 func (m *merge) Process(_ context.Context, in []evalstream.Record, out *evalstream.Out) error {
-	if m.options.Reviews {
-		passReviews(in, out)
-	}
 	for i := range in {
 		p, ok := in[i].Body.(*evalstream.Partial)
 		if _, review := in[i].Body.(*evalstream.Review); review {
 			m.reviews++
+			out.Emit(in[i])
 			continue
 		}
 		if !ok {
@@ -215,6 +213,9 @@ func (m *merge) settledByAll() evalstream.Time {
 	}
 	return all
 }
+
+// Notes says what is wrong with the panel.
+func (m *merge) Notes() []string { return m.panelNotes() }
 
 // Tallies accounts for partials.
 func (m *merge) Tallies() []evalstream.Tally {

@@ -48,7 +48,7 @@ const (
 	openByTime = 't'
 	openUnits  = 'u'
 
-	openVersion = 3
+	openVersion = 5
 	// unitOverhead is about what a unit costs beside its encoded bytes.
 	unitOverhead = 250
 )
@@ -429,7 +429,7 @@ func (o *openScore) header() []byte {
 	for i := range o.tallies {
 		b = appendTally(b, &o.tallies[i])
 	}
-	b = appendTally(b, &o.judges.tally)
+	b = appendCounts(appendTally(b, &o.judges.tally), o.judges.reasons)
 	return o.judges.kept.ledger.append(o.kept.ledger.append(b))
 }
 
@@ -446,6 +446,7 @@ func (o *openScore) readHeader(val []byte) error {
 		e.tally(&o.tallies[i])
 	}
 	e.tally(&o.judges.tally)
+	o.judges.reasons = e.counts()
 	o.kept.saved.read(e)
 	o.judges.kept.saved.read(e)
 	o.kept.loaded = true

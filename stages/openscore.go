@@ -108,7 +108,7 @@ func (o *openScore) Process(_ context.Context, in []evalstream.Record, out *eval
 			kind, f = ofRatings, o.rating(rec, b, out)
 		case *evalstream.Verdict:
 			if kind, f = ofVerdicts, o.horizon.late(rec.Time); f == nil {
-				f = o.judges.verdict(rec, b, o.judges.hashes[i], out)
+				f = o.judges.verdict(rec, b, o.judges.hashes[i], o.horizon.limit(), out)
 			}
 		default:
 			kind, f = ofOthers, &evalstream.Fault{Class: evalstream.ClassStage, Reason: "score: want run, prediction, qrel, rating or verdict, got " + b.Kind()}
@@ -187,7 +187,7 @@ func (o *openScore) run(rec *evalstream.Record, b *evalstream.Run, out *evalstre
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(b.Slices)
 	u.see(rec.Time)
 	// A run without a name has the slot of the unit that waited, so its score comes last.
-	o.wait(rec, b.QueryID, u, out)
+	o.wait(rec, b.QueryID, u, false, out)
 	o.say(rec, b.QueryID, u, r, true, out)
 	return nil
 }
@@ -223,7 +223,7 @@ func (o *openScore) prediction(rec *evalstream.Record, b *evalstream.Prediction,
 	r.label, r.gold, r.hasGold = strings.Clone(b.Label), strings.Clone(b.Gold), b.HasGold
 	r.revision, r.time, r.slices = b.Revision, rec.Time, cloneSlices(s.Slices)
 	u.see(rec.Time)
-	o.wait(rec, unit, u, out)
+	o.wait(rec, unit, u, false, out)
 	o.say(rec, unit, u, r, true, out)
 	return nil
 }
@@ -272,8 +272,7 @@ func (o *openScore) qrel(rec *evalstream.Record, b *evalstream.Qrel, out *evalst
 			g.grade, g.withdrawn, g.revision = b.Grade, b.Withdrawn, b.Revision
 		}
 	}
-	o.goldTime(u)
-	o.sayAll(rec, b.QueryID, u, out)
+	o.sayAll(rec, b.QueryID, u, o.goldTime(u), out)
 	return nil
 }
 
@@ -297,13 +296,18 @@ func (o *openScore) goldLabel(rec *evalstream.Record, b *evalstream.Prediction, 
 	} else {
 		u.gold = append(u.gold, openGold{judgment: judgment{passage: strings.Clone(b.Gold)}, revision: b.Revision})
 	}
-	o.goldTime(u)
-	o.sayAll(rec, unit, u, out)
+	o.sayAll(rec, unit, u, o.goldTime(u), out)
 	return nil
 }
 
-// goldTime dates gold: by the watermark at its arrival.
-func (o *openScore) goldTime(u *openUnit) { u.see(o.horizon.watermark()) }
+// goldTime dates gold, by the watermark at its arrival, and says whether its unit is
+// remembered for longer.
+func (o *openScore) goldTime(u *openUnit) (longer bool) {
+	at := o.horizon.arrival()
+	longer = at > u.seen
+	u.see(at)
+	return longer
+}
 
 // judgments is the gold of u that stands.
 func (o *openScore) judgments(u *openUnit) []judgment {
@@ -316,11 +320,11 @@ func (o *openScore) judgments(u *openUnit) []judgment {
 	return o.standing
 }
 
-func (o *openScore) sayAll(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
+func (o *openScore) sayAll(rec *evalstream.Record, unit string, u *openUnit, longer bool, out *evalstream.Out) {
 	for i := range u.runs {
 		o.say(rec, unit, u, &u.runs[i], false, out)
 	}
-	o.wait(rec, unit, u, out)
+	o.wait(rec, unit, u, longer, out)
 }
 
 // say emits the score of one run if it differs from what was last said, or if the
@@ -365,10 +369,11 @@ func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun) evals
 	return evalstream.Record{Body: s, Time: r.time, Pos: rec.Pos, Seq: rec.Seq}
 }
 
-// wait says that a judged unit waits for a prediction, or that it no longer does.
-func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, out *evalstream.Out) {
+// wait says that a judged unit waits for a prediction, or that it no longer does; longer
+// has it said again of one that still waits, so that aggregate remembers it as long.
+func (o *openScore) wait(rec *evalstream.Record, unit string, u *openUnit, longer bool, out *evalstream.Out) {
 	waiting := !u.met && len(o.judgments(u)) > 0
-	if waiting == u.waiting {
+	if waiting == u.waiting && (!waiting || !longer) {
 		return
 	}
 	u.waiting = waiting

@@ -118,7 +118,6 @@ type AggregateOptions struct {
 	Level        string
 	Order        string
 	Panel        []string
-	Reviews      bool
 }
 
 // Declare adds the flags.
@@ -129,7 +128,6 @@ func (o *AggregateOptions) Declare(fs *flag.FlagSet) {
 	o.DeclareLevel(fs)
 	fs.StringVar(&o.Partition, "partition", "", "this is part `I/N` of the input, I from 0: write partials, which merge puts together")
 	o.DeclarePanel(fs)
-	fs.BoolVar(&o.Reviews, "reviews", false, "let the reviews that score asks for through, beside the results")
 }
 
 // DeclarePanel adds --panel.
@@ -171,7 +169,7 @@ func (o *AggregateOptions) DeclareLevel(fs *flag.FlagSet) {
 
 // Aggregation reads the options.
 func (o *AggregateOptions) Aggregation() (Aggregation, error) {
-	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative, Panel: o.Panel, Reviews: o.Reviews}
+	a := Aggregation{Over: o.Over, MaxGroups: o.MaxGroups, Negative: o.Negative, Panel: o.Panel}
 	for _, by := range o.By {
 		var fields []string
 		if by != "" {

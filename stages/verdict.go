@@ -30,7 +30,8 @@ type judged struct {
 	names   names
 	sayings sayings
 	prompts map[uint32][]evalstream.Slice // by prompt version: the field of its name
-	tally   evalstream.Tally
+	tally   evalstream.Tally              // of what was replaced, and of what has ended
+	reasons map[string]int64              // why verdicts were missing that have ended
 
 	last   uint32 // unit + 1 of the last verdict: those of one unit often come together
 	prompt uint32 // version of the last verdict
@@ -78,45 +79,57 @@ func (j *judged) hash(b *evalstream.Verdict) [2]uint64 {
 }
 
 // verdict puts a verdict into its slot and says what became of its unit, which is found
-// by hash.
-func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]uint64, out *evalstream.Out) *evalstream.Fault {
+// by hash. What is older than limit has ended.
+func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]uint64, limit evalstream.Time, out *evalstream.Out) *evalstream.Fault {
 	value, ok := metric.ParseVote(b.Value)
 	if !ok {
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/verdict", Reason: "want 0, 1, good, partial, poor or null, got " + b.Value}
 	}
 	u := j.unit(b, hash)
+	if u.due < limit {
+		j.age(u, limit, out)
+	}
 	said := saying{judge: j.names.id(b.Judge), version: j.versionOf(b.PromptVersion), vote: value, swap: b.Swap}
 	if value == metric.MissingVote {
 		said.reason = j.names.id(b.Reason)
 	}
 	n, a := vote{said: j.sayings.id(said)}, aside{revision: b.Revision, time: rec.Time}
+	var retold bool
 	link := j.find(u, &said)
 	if at := *link; at != 0 && j.compare(j.sayings.of(j.votes.at(at-1).said), &said) == 0 {
 		old, before := j.votes.at(at-1), j.asideOf(at-1)
-		if j.conflict == Refuse && old.said != n.said {
+		same := old.said == n.said && before.time == a.time && slices.Equal(j.slicesOf(before), b.Slices)
+		if j.conflict == Refuse && !same {
 			return conflict(b)
 		}
 		j.tally.Replaced++
 		if a.revision < before.revision {
 			return nil
 		}
-		same := old.said == n.said && before.time == a.time && slices.Equal(j.slicesOf(before), b.Slices)
 		a.slices = before.slices
 		if !same {
 			j.setSlices(&a, b.Slices)
 		}
 		old.said = n.said
 		j.setAside(at-1, a)
+		retold = j.remark(u, b)
 		if same {
+			if retold {
+				j.reviewAgain(rec, u, out)
+			}
 			return nil
 		}
 	} else {
+		retold = j.remark(u, b)
 		n.next = at
 		j.setSlices(&a, b.Slices)
 		*link = j.addVote(n, a)
 	}
-	u.seen = max(u.seen, rec.Time)
+	u.due = earlier(u.due, rec.Time)
 	j.sayVersions(rec, u, said.version, out)
+	if retold {
+		j.reviewAgain(rec, u, out)
+	}
 	return nil
 }
 
@@ -158,7 +171,7 @@ func (j *judged) make(b *evalstream.Verdict, hash [2]uint64) *judgedUnit {
 	}
 	j.units.push(judgedUnit{
 		hash: hash, span: j.arena.again(before.span, b.SpanID), triple: j.arena.again(before.triple, b.TripleID),
-		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), seen: evalstream.NoTime,
+		mode: j.names.id(b.Mode), dimension: j.names.id(b.Dimension), due: evalstream.EndOfTime,
 	})
 	if j.kept != nil {
 		j.kept.added()
@@ -326,6 +339,8 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 		asks = st.asksAtEnd
 	}
 	v.settled = asks == st.asksAtEnd
+	about := j.remarkOf(u)
+	asks.hash = about.mixed(asks.hash)
 	if asks.hash == v.reviewed {
 		return
 	}
@@ -334,7 +349,7 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	*r = evalstream.Review{
 		Unit: j.arena.string(v.unit), Dimension: st.ballots.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
 		Why: asks.why, Decision: st.decided.Literal(), Withdrawn: asks.why == evalstream.Settled,
-		Verdicts: st.verdicts, Reasons: st.reasons,
+		Text: about.text, Triple: about.triple, Verdicts: st.verdicts, Reasons: st.reasons,
 	}
 	out.Emit(evalstream.Record{Body: r, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 }

@@ -138,6 +138,37 @@ func TestVerdictsOneByOne(t *testing.T) {
 	end()
 }
 
+// TestReviewsCarryTheSpan checks that a review has the text and the triple of its unit from
+// whichever verdict brings them, and comes again when one brings another.
+func TestReviewsCarryTheSpan(t *testing.T) {
+	_, _, stage := judgeStage(t, stages.OpenScoring{Panel: []string{"a", "b"}})
+	var got []string
+	feed := func(b *evalstream.Verdict, text, triple string) {
+		t.Helper()
+		b.Shown = &evalstream.Shown{Text: text, Triple: triple}
+		var out evalstream.Out
+		if err := stage.Process(t.Context(), []evalstream.Record{{Body: b, Time: evalstream.NoTime}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range out.Records {
+			if b, ok := r.Body.(*evalstream.Review); ok {
+				got = append(got, fmt.Sprintf("%s %s %s", b.Unit, b.Text, b.Triple))
+			}
+		}
+	}
+	feed(judgeOne("a", "1", version("v1")), "text", "")
+	feed(judgeOne("b", "0", version("v1")), "", `["x"]`)
+	feed(judgeOne("a", "1", version("v2")), "", "")
+	feed(judgeOne("b", "0", version("v2")), "", "")
+	feed(judgeOne("b", "0", version("v2")), "other", "") // the least stands, in each version
+	feed(judgeOne("b", "0", version("v2")), "zzz", `["x"]`)
+	const v1, v2 = `["s","m","","d","v1"]`, `["s","m","","d","v2"]`
+	want := []string{v1 + ` text ["x"]`, v2 + ` text ["x"]`, v1 + ` other ["x"]`, v2 + ` other ["x"]`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestVerdictsThatNeverCome(t *testing.T) {
 	const u = `["s","m","","d",""]`
 	feed, end, _ := judgeStage(t, stages.OpenScoring{Panel: []string{"a", "b"}})
@@ -176,6 +207,52 @@ func TestVerdictsInConflict(t *testing.T) {
 		`reject stage: slot ["s","m","","d","","a","false"] holds a different verdict; --on-conflict replace takes the newer one`)
 	feed(judgeOne("a", "yes"), "reject schema: want 0, 1, good, partial, poor or null, got yes")
 	end()
+
+	// What it is grouped by and its time are a part of what a verdict says.
+	feed, end, stage := judgeStage(t, stages.OpenScoring{Conflict: stages.Refuse})
+	refused := `reject stage: slot ["s","m","","d","","a","false"] holds a different verdict; --on-conflict replace takes the newer one`
+	ticker := func(name string) func(*evalstream.Verdict) {
+		return func(b *evalstream.Verdict) { b.Slices = []evalstream.Slice{{Name: "ticker", Value: name}} }
+	}
+	feed(judgeOne("a", "1", ticker("1")), "scored "+u+": a=1 ticker:1")
+	feed(judgeOne("a", "1", ticker("1"), revision(1)))
+	feed(judgeOne("a", "1"), refused)
+	feed(judgeOne("a", "1", ticker("2"), revision(2)), refused)
+	var out evalstream.Out
+	at, _ := evalstream.TimeOf(begin)
+	if err := stage.Process(t.Context(), []evalstream.Record{{Body: judgeOne("a", "1", ticker("1")), Time: at}}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{refused}, said(&out)); diff != "" {
+		t.Errorf("another time: -want +got\n%s", diff)
+	}
+	end()
+}
+
+// TestMissingVerdictsAreCounted checks the counters of why verdicts are missing: of those
+// that stand, also of units that are forgotten.
+func TestMissingVerdictsAreCounted(t *testing.T) {
+	_, _, stage := judgeStage(t, stages.OpenScoring{Horizon: time.Hour})
+	at, _ := evalstream.TimeOf(begin)
+	for i, reason := range []string{"timeout", "refused", "", "timeout", "other", "refused", "timeout"} {
+		v := judgeOne("a", "", because(reason))
+		v.SpanID = fmt.Sprint("s", max(0, i-1)) // the second takes the place of the first
+		now := at + evalstream.Time(i)*evalstream.Time(25*time.Minute)
+		other := judgeOne("b", "1")
+		other.SpanID = fmt.Sprint("o", i)
+		if err := stage.Process(t.Context(), []evalstream.Record{{Body: other, Time: now}, {Body: v, Time: now}}, new(evalstream.Out)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []evalstream.Counter{
+		{Name: "verdicts missing, refused", N: 2},
+		{Name: "verdicts missing, timeout", N: 2},
+		{Name: "verdicts missing, no reason given", N: 1},
+		{Name: "verdicts missing, other", N: 1},
+	}
+	if diff := cmp.Diff(want, stage.(evalstream.Counted).Counters()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
 }
 
 // TestVerdictsAreForgotten passes the horizon: an incomplete unit is for review, and

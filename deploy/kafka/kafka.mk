@@ -1,5 +1,5 @@
 # Targets for tests against Kafka; the Makefile includes this file.
-.PHONY: test-kafka test-kfake docs-kafka
+.PHONY: test-kafka test-kfake docs-kafka bench-kafka
 
 test-kafka: ## run the topic tests on a real broker, fetched and started here (or EVALSTREAM_TEST_BROKERS)
 	cd topics/kafka/kafkatest && if [[ -n "$${EVALSTREAM_TEST_BROKERS:-}" ]]; then go test -count=1 -timeout 20m ./...; \
@@ -7,6 +7,9 @@ test-kafka: ## run the topic tests on a real broker, fetched and started here (o
 
 test-kfake: ## run the topic tests on a fake broker under the race detector
 	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 ./...
+
+bench-kafka: ## measure over a real broker, next to Kafka's producer, kafka-go and Watermill; BENCHFLAGS, see bench/README.md
+	deploy/kafka/broker run go run ./bench/kafka $(BENCHFLAGS)
 
 .PHONY: chaos chaos-mutations
 CHAOS = cd topics/kafka/kafkatest && go build -o ../../../bin/chaos ./chaos && cd ../../.. && deploy/kafka/broker run bin/chaos -root . $(if $(SEED),-seed $(SEED)) $(if $(ROUND),-round $(ROUND))

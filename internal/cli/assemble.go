@@ -194,7 +194,7 @@ func (s *session) scoreStep(ctx context.Context, list []stage, i int, o *stages.
 	case "":
 		open := stages.OpenScoring{Scoring: scoring, Horizon: s.common.span(), Marked: behindCut(list, i), MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), Conflict: conflict, Panel: o.Panel}
 		f, err := stages.NewScore(open)
-		return f, "against gold of the stream; remembers each unit", wrapUsage("%w", err)
+		return f, openDoc(list, o), wrapUsage("%w", err)
 	case inlineGold:
 		f, err := stages.NewScoreFrozen(scoring, nil)
 		return f, "against the gold that each prediction carries; remembers nothing", wrapUsage("%w", err)
@@ -209,6 +209,21 @@ func (s *session) scoreStep(ctx context.Context, list []stage, i int, o *stages.
 	return f, "against " + o.Gold + ", read whole first", wrapUsage("%w", err)
 }
 
+// openDoc says what score does without gold that is read first.
+func openDoc(list []stage, o *stages.ScoreOptions) string {
+	switch scoredKind(list) {
+	case "verdict":
+		panel := "no panel decides"
+		if len(o.Panel) > 0 {
+			panel = "the majority of " + strings.Join(o.Panel, ", ") + " decides"
+		}
+		return "verdicts of each unit by judge; " + panel + "; remembers each unit"
+	case "rating":
+		return "ratings of each unit by coder; remembers each unit"
+	}
+	return "against gold of the stream; remembers each unit"
+}
+
 func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (func() (evalstream.Stage, error), string, error) {
 	agg, err := o.Aggregation()
 	if err != nil {
@@ -220,7 +235,7 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Marked = behindCut(list, i)
+	agg.Marked, agg.Replayed = behindCut(list, i), list[i].via != "" // merge is given its partials again
 	next := neighbour(list, i, 1)
 	agg.Partials = agg.Partials || next != nil && next.verb == "merge"
 	if agg.Expect, err = expected(list[:i]); err != nil {

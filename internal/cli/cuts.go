@@ -14,6 +14,11 @@ const defaultEvery = "1s"
 // cutUp completes the steps of a pipeline that reads topics: what aggregates publishes each
 // second, and what several partitions have aggregated is put together behind a cut.
 func cutUp(ctx context.Context, list []stage, spec *evalstream.Spec, e *ends, partitions func(context.Context, string) (int32, error)) ([]stage, error) {
+	for _, s := range list {
+		if err := checkStage(spec.Name, s); err != nil {
+			return nil, err
+		}
+	}
 	if err := e.checkVias(list); err != nil {
 		return nil, err
 	}

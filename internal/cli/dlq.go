@@ -79,13 +79,13 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 					named = spec.Brokers
 				}
 			}
-			client, err := e.kafkaClient(ctx, named)
+			client, err := e.kafkaClient(ctx, named, e.stderr, false)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
 			l.client = client
-			return f(ctx)
+			return inFile(args[0], f(ctx))
 		},
 	}
 	cmd.Flags().StringVar(&l.brokers, "brokers", "", "`HOST:PORT` of a broker, several with commas (default: those of the pipeline, or EVALSTREAM_BROKERS)")

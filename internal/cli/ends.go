@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"evalstream"
 	"evalstream/topics"
@@ -20,7 +22,36 @@ func checkTopic(field, name string) error {
 	if name == "" {
 		return evalstream.Usagef("%s: want topic:NAME, got topic: alone", field)
 	}
+	return checkName(field, name)
+}
+
+// topicLength is how long Kafka lets the name of a topic be.
+const topicLength = 249
+
+// checkName refuses what cannot be the name of a topic.
+func checkName(field, name string) error {
+	foreign := strings.IndexFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	})
+	if foreign >= 0 || len(name) > topicLength || name == "." || name == ".." {
+		return evalstream.Usagef("%s: want up to %d letters, digits, dots, _ and -, as topics are named, got %q", field, topicLength, name)
+	}
 	return nil
+}
+
+// checkStage refuses a stage of a pipeline over topics whose names, or that of its
+// changelog, cannot be those of topics.
+func checkStage(pipeline string, s stage) error {
+	if err := checkName("name", pipeline); err != nil {
+		return err
+	}
+	if err := checkName("as", s.name); err != nil {
+		return err
+	}
+	if err := checkName("via", s.via); err != nil {
+		return err
+	}
+	return checkName("name", pipeline+"."+s.name+".changelog")
 }
 
 func errFromList(edge string) error {
@@ -35,6 +66,7 @@ type ends struct {
 
 	client   *kafka.Client
 	producer *kafka.Producer
+	told     *notices // what the client says
 }
 
 // endsOf finds the topics among the edges of a pipeline.
@@ -88,22 +120,55 @@ func (e *ends) used() bool { return e.reads() || e.to != "" || e.rejects != "" }
 
 func (e *ends) reads() bool { return e != nil && e.from != nil }
 
-// kafkaClient connects to the brokers, or to those of the environment.
-func (e *env) kafkaClient(ctx context.Context, brokers []string) (*kafka.Client, error) {
+// kafkaClient connects to the brokers, or to those of the environment. What it has to say
+// goes to told, of which quiet leaves errors alone.
+func (e *env) kafkaClient(ctx context.Context, brokers []string, told io.Writer, quiet bool) (*kafka.Client, error) {
 	conf, err := kafka.FromEnv(brokers, e.lookup)
 	if err != nil {
 		return nil, err
 	}
-	conf.Log = slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	level := slog.LevelInfo
+	if quiet {
+		level = slog.LevelError
+	}
+	conf.Log = slog.New(slog.NewTextHandler(told, &slog.HandlerOptions{Level: level}))
 	return kafka.Connect(ctx, conf)
 }
 
-func (e *ends) connect(ctx context.Context, in *env, brokers []string) (err error) {
-	if e.client, err = in.kafkaClient(ctx, brokers); err != nil {
+// notices is a writer of whole lines, which go elsewhere once a progress line stands.
+type notices struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write hands lines on.
+func (n *notices) Write(lines []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.to.Write(lines)
+}
+
+func (n *notices) goTo(w io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to = w
+}
+
+func (e *ends) connect(ctx context.Context, in *env, brokers []string, quiet bool) (err error) {
+	e.told = &notices{to: in.stderr}
+	if e.client, err = in.kafkaClient(ctx, brokers, e.told, quiet); err != nil {
 		return err
 	}
 	e.producer = e.client.NewProducer(ctx, kafka.Zstd)
 	return nil
+}
+
+// inFile names the pipeline file in a hint on what to do next.
+func inFile(path string, err error) error {
+	if x, ok := errors.AsType[*evalstream.ExitError](err); ok {
+		x.Hint = strings.ReplaceAll(x.Hint, "PIPELINE.yaml", path)
+	}
+	return err
 }
 
 func (e *ends) close() error {
@@ -122,6 +187,7 @@ func (e *ends) attach(ctx context.Context, s *session) error {
 		return err
 	}
 	s.rejects.next, s.close = sink, io.NopCloser(nil)
+	s.rejects.All = "evalstream dlq list " + e.rejects + " prints them all"
 	return nil
 }
 
@@ -134,35 +200,56 @@ func (e *ends) sink(ctx context.Context, topic string) (evalstream.Sink, error) 
 	return kafka.NewTopicSink(e.producer, topic, message), nil
 }
 
-// message is a record as an upsert of its key; a result that was withdrawn deletes its.
+// message is a record as an upsert of its key; a result or a review that was withdrawn
+// deletes its.
 func message(r *evalstream.Record) (m topics.Message, route []byte, ok bool) {
-	if r.Body == nil {
-		return m, nil, false
-	}
-	m.Key, route = r.Body.AppendKey(nil), r.Body.AppendRoute(nil)
-	switch b := r.Body.(type) {
-	case *evalstream.Result:
-		if b.Undefined == "withdrawn" {
-			return m, route, true
-		}
-	case *evalstream.Mark:
-		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
-	}
-	m.Value = appendLine(nil, r)
-	return m, route, true
+	_, m, route, _, ok = final(nil, r)
+	return m, route, ok
 }
 
-// routed is message, and whether it goes to every partition: what all owners of the next
-// step have to know.
-func routed(r *evalstream.Record) (m topics.Message, route []byte, all, ok bool) {
-	m, route, ok = message(r)
+// final is message in memory that is appended to dst; all is as passedOn has it.
+func final(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, all, ok bool) {
+	dst, m, route, all, ok = passedOn(dst, r)
+	if withdrawn(r) {
+		m.Value = nil
+	}
+	return dst, m, route, all, ok
+}
+
+func withdrawn(r *evalstream.Record) bool {
+	switch b := r.Body.(type) {
+	case *evalstream.Result:
+		return b.Undefined == "withdrawn"
+	case *evalstream.Review:
+		return b.Withdrawn
+	}
+	return false
+}
+
+// passedOn is a record for the next step, which is told what was withdrawn too, in memory
+// that is appended to dst; all says that it goes to every partition, for all owners of the
+// next step have to know.
+func passedOn(dst []byte, r *evalstream.Record) (_ []byte, m topics.Message, route []byte, all, ok bool) {
+	if r.Body == nil {
+		return dst, m, nil, false, false
+	}
+	from := len(dst)
+	dst = r.Body.AppendKey(dst)
+	m.Key = dst[from:len(dst):len(dst)]
+	from = len(dst)
+	dst = r.Body.AppendRoute(dst)
+	route = dst[from:len(dst):len(dst)]
+	from = len(dst)
+	dst = appendLine(dst, r)
+	m.Value = dst[from:len(dst):len(dst)]
 	switch b := r.Body.(type) {
 	case *evalstream.Mark:
+		m.Headers = []topics.Header{{Name: kafka.HeaderKind, Value: []byte(b.Kind())}}
 		all = true
 	case *evalstream.Partial:
 		all = b.Family == evalstream.JudgedFamily
 	}
-	return m, route, all, ok
+	return dst, m, route, all, true
 }
 
 // guard adds a step that checks that records of topics at the front are in the partition
@@ -172,7 +259,11 @@ func guard(p *evalstream.Pipeline, front []string, partitions int32) (*evalstrea
 	if partitions < 2 || len(front) == 0 {
 		return p, nil
 	}
-	remembers, err := anyStep(p, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Stateful); return ok })
+	remembers, err := anyStep(p, func(_ evalstream.Step, st evalstream.Stage) bool {
+		_, units := st.(evalstream.Stateful)
+		_, met := st.(evalstream.Placed)
+		return units || met
+	})
 	if err != nil || !remembers {
 		return p, err
 	}

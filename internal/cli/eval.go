@@ -117,8 +117,10 @@ func (e *env) ready(cmd *cobra.Command, r *ready, files []string) error {
 	if err != nil {
 		return err
 	}
-	if sink, done, err = besideReviews(r.review, files, r.common.state != "", sink, done); err != nil {
-		return err
+	if r.parse.As == "verdict" {
+		if sink, done, err = besideReviews(r.review, files, r.common.state != "", sink, done); err != nil {
+			return err
+		}
 	}
 	return e.do(cmd, "eval "+cmd.Name(), r.common, append([]string{r.score.Gold}, files...), list, files, true, sink, done)
 }

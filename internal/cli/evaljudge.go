@@ -51,7 +51,6 @@ func (e *env) evalJudge() *cobra.Command {
 				r.aggregate.By = []string{"mode"}
 			}
 			r.score.Panel = r.aggregate.Panel
-			r.aggregate.Reviews = r.review != ""
 			return e.ready(cmd, r, args)
 		},
 	}
@@ -69,11 +68,12 @@ type reviewSink struct {
 }
 
 // besideReviews opens the edge of reviews, which results go past; done closes it too.
+// Without one they are dropped: the table of eval judge is of results.
 // It is created, or cut to nothing if it exists; an input of the command is refused,
 // and so is -, since standard output carries results. With keep it can be cut back.
 func besideReviews(edge string, inputs []string, keep bool, results evalstream.Sink, done func() error) (evalstream.Sink, func() error, error) {
 	if edge == "" {
-		return results, done, nil
+		return &reviewSink{results: results, reviews: nowhere{}}, done, nil
 	}
 	edges := make([]Edge, 0, len(inputs))
 	for _, in := range inputs {
@@ -83,7 +83,7 @@ func besideReviews(edge string, inputs []string, keep bool, results evalstream.S
 		}
 		edges = append(edges, e)
 	}
-	sink, f, err := EdgeSink("--review", edge, edges, keep, appendLine)
+	sink, f, err := EdgeSink("--review", edge, edges, keptIf(keep), appendLine)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,11 +18,15 @@ import (
 
 	"evalstream"
 	"evalstream/codecs"
+	"evalstream/stages"
 )
 
 const (
 	caseIn  = ".in."
 	caseOut = ".out.ndjson"
+	// caseGold is what score reads in place of its gold, as from a file: final results do
+	// not depend on when gold comes.
+	caseGold = ".gold.ndjson"
 	// shownDifferences is how many differences of a case are told.
 	shownDifferences = 20
 )
@@ -33,7 +37,7 @@ func (e *env) test() *cobra.Command {
 	set := c.flags("test")
 	cmd := &cobra.Command{
 		Use: "test [--update] PIPELINE.yaml [DIR]", Short: "run a pipeline file on its golden cases", GroupID: "other", Args: usage(cobra.RangeArgs(1, 2)),
-		Long: "test: run a pipeline file on its golden cases.\n\nA case is a file NAME.in.ndjson (or another format, compressed too) in DIR, by default the folder that tests: names, beside the pipeline file, or else PIPELINE.tests. It is read in place of from:. What comes out is compared with NAME.out.ndjson: final results in any order and without through, revision and closed; other records, and rejects, in order. Exit code 10 if they differ.\n\n" +
+		Long: "test: run a pipeline file on its golden cases.\n\nA case is a file NAME.in.ndjson (or another format, compressed too) in DIR, by default the folder that tests: names, beside the pipeline file, or else PIPELINE.tests. It is read in place of from:. NAME.gold.ndjson beside it, if it is there, is read whole in place of the gold: of score, such as a topic of judgments. What comes out is compared with NAME.out.ndjson: final results in any order and without through, revision and closed; other records, and rejects, in order. Exit code 10 if they differ.\n\n" +
 			"--update writes NAME.out.ndjson.",
 		Example: "  evalstream test deploy/pipelines/retrieval.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -164,14 +168,20 @@ func (g *goldenCases) one(ctx context.Context, in string) ([]string, error) {
 
 // run is the final output of the pipeline on one input: records, then rejects.
 func (g *goldenCases) run(ctx context.Context, in string) (lines []byte, err error) {
-	out := &kept{input: in}
-	rejects := &kept{input: in}
+	list, gold, err := g.withGold(in)
+	if err != nil {
+		return nil, err
+	}
+	out, rejects := &kept{inputs: []string{in}}, &kept{inputs: []string{in}}
+	if gold != "" {
+		out.inputs, rejects.inputs = append(out.inputs, gold), append(rejects.inputs, gold)
+	}
 	s := &session{env: g.env, verb: g.name, common: g.common, rejects: NewRejects(rejects)}
 	if err := g.common.check(); err != nil {
 		return nil, err
 	}
 	defer func() { err = s.end(ctx, err) }()
-	p, err := s.assemble(ctx, fused(g.list), true)
+	p, err := s.assemble(ctx, fused(list), true)
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +201,29 @@ func (g *goldenCases) run(ctx context.Context, in string) (lines []byte, err err
 	return append(out.lines, rejects.lines...), nil
 }
 
+// withGold is the stages with the gold of a case, if it has one of its own, and where that is.
+func (g *goldenCases) withGold(in string) (list []stage, gold string, err error) {
+	path := filepath.Join(filepath.Dir(in), caseName(in)+caseGold)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return g.list, "", nil
+	}
+	list = slices.Clone(g.list)
+	for i, st := range list {
+		if o, ok := st.options.(*stages.ScoreOptions); ok {
+			mine := *o
+			mine.Gold = path
+			list[i].options = &mine
+			return list, path, nil
+		}
+	}
+	return nil, "", evalstream.Usagef("%s: want a step score to give it to, got none", path)
+}
+
 // kept is a sink that keeps lines, of results the final ones in a form that does not
 // depend on how they came about.
 type kept struct {
-	input string
-	lines []byte
+	inputs []string
+	lines  []byte
 }
 
 // Write keeps recs.
@@ -211,8 +239,8 @@ func (k *kept) Write(_ context.Context, recs []evalstream.Record) error {
 			rec.Body = &r
 		case *evalstream.Rejected:
 			r := *b
-			if o := r.At.Origin; o != nil && o.Name == k.input {
-				r.At.Origin = &evalstream.Origin{Name: filepath.Base(k.input)}
+			if o := r.At.Origin; o != nil && slices.Contains(k.inputs, o.Name) {
+				r.At.Origin = &evalstream.Origin{Name: filepath.Base(o.Name)}
 			}
 			rec.Body = &r
 		}

@@ -71,7 +71,7 @@ func help(w io.Writer, cmd *cobra.Command) {
 	if about == "" {
 		about = cmd.Short
 	}
-	for line := range strings.SplitSeq(strings.TrimSpace(about), "\n") {
+	for _, line := range paragraphs(strings.TrimSpace(about)) {
 		wrapIndented(&b, line)
 	}
 	b.WriteByte('\n')
@@ -83,12 +83,15 @@ func help(w io.Writer, cmd *cobra.Command) {
 func usageOf(b *strings.Builder, cmd *cobra.Command) {
 	b.WriteString("Usage:\n")
 	if cmd.Runnable() && !cmd.HasAvailableSubCommands() {
-		b.WriteString("  " + cmd.UseLine() + "\n")
+		hang(b, "  "+cmd.CommandPath()+" ", strings.TrimPrefix(cmd.UseLine(), cmd.CommandPath()))
 	} else {
 		b.WriteString("  " + cmd.CommandPath() + " COMMAND\n")
 	}
 	if cmd.Example != "" {
-		b.WriteString("\nExamples:\n" + strings.TrimRight(cmd.Example, "\n") + "\n")
+		b.WriteString("\nExamples:\n")
+		for line := range strings.SplitSeq(strings.TrimRight(cmd.Example, "\n"), "\n") {
+			wrapCommand(b, line)
+		}
 	}
 	commandsOf(b, cmd)
 	flags := cmd.Flags()
@@ -240,6 +243,54 @@ func hang(b *strings.Builder, head, text string) {
 		begun = true
 	}
 	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// paragraphs are the lines of a text; those that begin at the margin and follow each
+// other are one.
+func paragraphs(text string) []string {
+	var out []string
+	flows := false // the last line goes on with what comes
+	for line := range strings.SplitSeq(text, "\n") {
+		plain := line != "" && line[0] != ' ' && line[0] != '\t'
+		if plain && flows {
+			out[len(out)-1] += " " + line
+		} else {
+			out = append(out, line)
+		}
+		flows = plain
+	}
+	return out
+}
+
+// wrapCommand writes a shell command in lines that end with a backslash where it goes on:
+// in front of a pipe if there is one in reach, else at a space. Quoted text stays whole.
+func wrapCommand(b *strings.Builder, line string) {
+	const indent = "  "
+	for cells(line) > helpWidth {
+		pipe, space := -1, -1
+		quoted := false
+		for i := len(indent) + 1; i < len(line) && i <= helpWidth-2; i++ {
+			switch {
+			case line[i] == '\'' || line[i] == '"':
+				quoted = !quoted
+			case quoted || line[i] != ' ' || strings.TrimSpace(line[:i]) == "":
+			case strings.HasPrefix(line[i:], " | "):
+				pipe = i
+			default:
+				space = i
+			}
+		}
+		at := pipe
+		if at < 0 {
+			at = space
+		}
+		if at < 0 {
+			break
+		}
+		b.WriteString(line[:at] + " \\\n")
+		line = indent + indent + line[at+1:]
+	}
+	b.WriteString(line + "\n")
 }
 
 // wrapIndented writes a line of text in lines that keep its indent; one with columns of

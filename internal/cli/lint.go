@@ -146,6 +146,9 @@ func (l *linter) lint(ctx context.Context, data []byte) {
 	c := l.common(spec)
 	list, at := l.stages(ctx, spec, c)
 	l.whole(ctx, c, list, at)
+	if readsTopics(spec) {
+		l.names(spec, list, at)
+	}
 	l.rules(spec, list)
 	l.edges(spec)
 	if n := growthNote(list, c); n != "" && readsTopics(spec) && len(l.faults) == 0 && l.notes {
@@ -328,6 +331,20 @@ func (l *linter) whole(ctx context.Context, c *common, list []stage, at []evalst
 		i = max(i, 0)
 		l.fault(at[i].Line, at[i].Column, err.Error())
 	})
+}
+
+// names checks that what is named after the pipeline and its steps can be.
+func (l *linter) names(spec *evalstream.Spec, list []stage, at []evalstream.StageSpec) {
+	name := pipelineName(spec, l.file)
+	if err := checkName("name", name); err != nil {
+		l.fault(1, 1, err.Error())
+		return
+	}
+	for i, s := range list {
+		if err := checkStage(name, s); err != nil {
+			l.fault(at[i].Line, at[i].Column, err.Error())
+		}
+	}
 }
 
 // rules checks each --fail-if by what the stages can publish.

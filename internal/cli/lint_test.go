@@ -106,6 +106,17 @@ func TestLint(t *testing.T) {
 		t.Errorf("as: runs: %v", got)
 	}
 
+	// Names that topics, groups and changelogs cannot have.
+	f("from: topic:a b\nto: topic:results/\nstages:\n  - parse: {}\n    via: b c\n  - score: {}\n    as: süß\n",
+		`1:7: from: want up to 249 letters, digits, dots, _ and -, as topics are named, got "a b"`,
+		`2:5: to: want up to 249 letters, digits, dots, _ and -, as topics are named, got "results/"`,
+		`4:5: via: want up to 249 letters, digits, dots, _ and -, as topics are named, got "b c"`,
+		`6:5: as: want up to 249 letters, digits, dots, _ and -, as topics are named, got "süß"`)
+	f("name: my live\nfrom: topic:a\nstages:\n  - score: {}\n", `1:1: name: want up to 249 letters, digits, dots, _ and -, as topics are named, got "my live"`)
+	f("name: my live\nstages:\n  - score: {}\n")
+	long := strings.Repeat("x", 240)
+	f("name: "+long+"\nfrom: topic:a\nstages:\n  - score: {}\n", `4:5: name: want up to 249 letters, digits, dots, _ and -, as topics are named, got "`+long+`.score.changelog"`)
+
 	// Stages together.
 	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "score", which leaves score, review alone`)
 	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: step "aggregate": aggregate reads score: want it before step "merge", which leaves result alone`)

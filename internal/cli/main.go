@@ -23,6 +23,7 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) (string, bool)
+	fault          error // of a command whose help was asked for
 }
 
 // Main runs one command and returns its exit code. stdout gets data only; stderr is
@@ -48,6 +49,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = e.fault
+	}
 	return e.exit(cmd.CommandPath(), err)
 }
 
@@ -130,7 +134,13 @@ func (e *env) root() *cobra.Command {
 	root.AddCommand(e.run(), e.lint(), e.plan(), e.test(), e.transform(), e.state(), e.topics(), e.dlq(), e.verbs(), e.man(), e.version())
 	root.SetHelpCommand(e.help(root))
 	root.SetCompletionCommandGroupID("other")
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.stdout, cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if args := cmd.Flags().Args(); len(args) > 0 && cmd.HasSubCommands() {
+			e.fault = noCommand(cmd, args[0])
+			return
+		}
+		help(e.stdout, cmd)
+	})
 	root.SetOut(e.stdout) // completion writes to what is set when it is made
 	root.SetErr(e.stderr)
 	addCompletion(root)
@@ -159,6 +169,11 @@ func noCommand(cmd *cobra.Command, name string) error {
 	var names []string
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
+		for _, below := range c.Commands() {
+			if below.Name() == name {
+				return &usageError{fmt.Errorf("no command %q; did you mean %q? See %s --help", name, strings.TrimPrefix(below.CommandPath(), cmd.CommandPath()+" "), cmd.CommandPath())}
+			}
+		}
 	}
 	return &usageError{fmt.Errorf("no command %q%s; see %s --help", name, didYouMean(name, names), cmd.CommandPath())}
 }

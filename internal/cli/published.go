@@ -78,6 +78,8 @@ func scoredKind(list []stage) string {
 			case kind != "":
 			case len(o.Measures) > 0:
 				kind = "run"
+			case len(o.Panel) > 0:
+				kind = "verdict"
 			case o.Gold == inlineGold:
 				kind = "prediction"
 			}

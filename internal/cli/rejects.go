@@ -23,6 +23,8 @@ type Rejects struct {
 	// stream that goes on for hours sees what is wrong with it; nil keeps them for the
 	// summary.
 	Tell func(message string)
+	// All says where all of them are; "" if they are nowhere.
+	All string
 
 	next  evalstream.Sink
 	first []string

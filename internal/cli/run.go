@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,9 +62,7 @@ func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*eval
 	if spec == nil {
 		return nil, nil, err
 	}
-	if spec.Name == "" {
-		spec.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	}
+	spec.Name = pipelineName(spec, path)
 	faults = append(faults, setOptions(spec.File, "pipeline", common, spec.Options, func(name string) bool {
 		return cmd != nil && cmd.Flags().Changed(name)
 	})...)
@@ -83,6 +82,11 @@ func (e *env) load(path string, common *flag.FlagSet, cmd *cobra.Command) (*eval
 		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitUsage, Err: faults}
 	}
 	return spec, list, nil
+}
+
+// pipelineName is what the file calls the pipeline, or the file's own name.
+func pipelineName(spec *evalstream.Spec, path string) string {
+	return cmp.Or(spec.Name, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 }
 
 // stageOf reads one item of stages.
@@ -166,7 +170,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	c.rejectsTopic, c.fromTopics = ends.rejects != "", ends.reads()
 	ends.limited = cmd.Flags().Changed("max-rejects") || slices.ContainsFunc(spec.Options, func(o evalstream.Option) bool { return o.Name == "max_rejects" })
 	if ends.from != nil {
-		return e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd)
+		return inFile(spec.File, e.runTopics(cmd, spec, list, c, ends, to, only, untilEnd))
 	}
 	from := "-"
 	if len(spec.From) == 1 && spec.From[0] != "" && spec.From[0] != "stdin" {
@@ -179,7 +183,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 	}
 	var sink evalstream.Sink = e.stdoutSink()
 	if ends.used() {
-		if err := ends.connect(cmd.Context(), e, spec.Brokers); err != nil {
+		if err := ends.connect(cmd.Context(), e, spec.Brokers, c.quiet); err != nil {
 			return err
 		}
 		defer func() {
@@ -193,7 +197,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 			return err
 		}
 	} else if to != "-" {
-		out, f, err := e.outputFile(to, c.state != "")
+		out, f, err := e.outputFile(to, keptIf(c.state != ""))
 		if err != nil {
 			return err
 		}
@@ -208,12 +212,12 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 }
 
 // outputFile opens the file of to:.
-func (*env) outputFile(to string, resumes bool) (evalstream.Sink, io.Closer, error) {
+func (*env) outputFile(to string, how Opening) (evalstream.Sink, io.Closer, error) {
 	edge, err := ParseEdge("to", to)
 	if err != nil {
 		return nil, nil, err
 	}
-	return OutputFile(edge.Path, resumes, appendLine)
+	return OutputFile(edge.Path, how, appendLine)
 }
 
 // onlyTopics refuses what a pipeline that reads no topic cannot do.

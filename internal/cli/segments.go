@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ import (
 // runTopics runs the segments of a pipeline whose input are topics.
 func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c *common, ends *ends, to, only string, untilEnd bool) (err error) {
 	ctx := cmd.Context()
-	if err := ends.connect(ctx, e, spec.Brokers); err != nil {
+	if err := ends.connect(ctx, e, spec.Brokers, c.quiet); err != nil {
 		return err
 	}
 	defer func() {
@@ -39,6 +40,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	if err := c.checkRules(list); err != nil {
 		return err
 	}
+	c.appends = true
 	cache := c.state
 	c.state = "" // it is no state of its own here, but the copy of one
 	var inputs []string
@@ -51,7 +53,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	case to == "-":
 		sink = e.stdoutSink()
 	default:
-		out, f, err := e.outputFile(to, true)
+		out, f, err := e.outputFile(to, Behind)
 		if err != nil {
 			return err
 		}
@@ -64,6 +66,9 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	}
 	s.headline = headlineMetric(list)
 	s.anyRejects = !ends.limited
+	if ends.rejects != "" {
+		s.rejects.All = "evalstream dlq list " + spec.File + " prints them all"
+	}
 	s.kept = &keptState{} // side inputs are digested
 	return s.end(ctx, func() error {
 		f := &flow{session: s, ends: ends, cache: cache}
@@ -80,6 +85,7 @@ type flow struct {
 	ends     *ends
 	cache    string // directory; "": none
 	segments []*kafka.Segment
+	timed    bool // a step waits for event time
 
 	lines atomic.Int64
 	mu    sync.Mutex
@@ -99,6 +105,7 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		return err
 	}
 	p.Name = spec.Name
+	f.timed = waitsForTime(list, f.common)
 	if f.common.verbose {
 		if err := p.Plan(f.stderr); err != nil {
 			return err
@@ -138,6 +145,9 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 			s.FrontEnds = maps.Clone(ends)
 		}
 		s.Cut, s.Layout = i+1 < len(cuts.segments), cuts.fingerprint()
+		if s.Cut {
+			s.Encode = passedOn
+		}
 		f.segments = append(f.segments, s)
 	}
 	return nil
@@ -158,14 +168,14 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	s := &kafka.Segment{
 		Segment: seg, Client: f.ends.client, Front: cut.front, Rejects: f.ends.rejects,
 		Remembers: cut.remembers, Replays: cut.gathers && !cut.remembers,
-		Encode: routed, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
+		Encode: final, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
 		RecordTime: f.common.timeFrom == "record",
 		Job: evalstream.Job{
 			Workers: f.common.workers, MaxOutOfOrder: time.Duration(f.common.maxOutOfOrder),
 			IdleTimeout: time.Duration(f.common.idleTimeout), FailFast: f.common.failFast,
 		},
 	}
-	if s.Options, err = stateOptions(cut.stages, f.common, f.kept.sides); err != nil {
+	if s.Options, err = stateOptions(cut.stages, f.common, append(slices.Clone(f.kept.sides), evalstream.Option{Name: "from", Value: strings.Join(cut.From, ", ")})); err != nil {
 		return nil, err
 	}
 	// It may be raised for records that are sent again: no other is read twice.
@@ -174,6 +184,8 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
+	// What has been forgotten at the horizon is looked up, all else is in memory.
+	s.Whole = f.cache == "" && f.common.horizon == 0
 	if s.Waits, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Remote); return ok }); err != nil {
 		return nil, err
 	}
@@ -230,6 +242,7 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		return Snapshot{Headline: head.Text()}
 	})
 	f.rejects.Tell = f.tell(progress)
+	f.ends.told.goTo(progress)
 	rejected := &shared{Sink: f.rejects}
 	for i, s := range f.segments {
 		hooks := progress.Hooks()
@@ -237,6 +250,9 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		hooks.Took = f.counting(s.Steps[0].Name, progress)
 		if exporter != nil {
 			hooks = both(hooks, viewOf(exporter, s))
+		}
+		if !f.common.quiet {
+			takeoversOf(s, f.tell(progress))
 		}
 		s.Job.Hooks = hooks
 		s.Rejected = rejected
@@ -248,9 +264,13 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 			s.Output = &shared{Sink: sink}
 		}
 	}
+	held := f.heldBack()
+	stop := held.watch(ctx, f.tell(progress))
 	err = f.run(ctx)
+	stop()
 	progress.Stop()
 	sum := f.summary()
+	f.notes = append(f.notes, held.notes()...)
 	if exporter != nil {
 		exporter.Finish(sum)
 		if closeErr := served.Close(ctx); err == nil && closeErr != nil {

@@ -57,13 +57,20 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	}
 	var next evalstream.Sink
 	if c.rejects != "" && !c.rejectsTopic {
-		sink, closer, err := RejectsSink(c.rejects, edges, s.kept.has(), appendLine)
+		how := keptIf(s.kept.has())
+		if c.appends {
+			how = Behind
+		}
+		sink, closer, err := RejectsSink(c.rejects, edges, how, appendLine)
 		if err != nil {
 			return nil, errors.Join(err, s.kept.close())
 		}
 		next, s.close = sink, closer
 	}
 	s.rejects = NewRejects(next)
+	if next != nil {
+		s.rejects.All = "all are in " + c.rejects
+	}
 	s.rejects.Excerpt = isTerminal(e.stderr)
 	s.rejects.Tell = s.tell(e.stderr)
 	return s, nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -19,7 +20,7 @@ func WriteSummary(w io.Writer, verb string, sum evalstream.Summary, rejects *Rej
 			b.WriteString("evalstream " + verb + ": " + m + "\n")
 		}
 		if more := rejects.total - int64(min(rejects.kept, keptRejects)); more > 0 {
-			fmt.Fprintf(&b, "evalstream %s: and %s (--rejects FILE keeps them all)\n", verb, plural(more, "more reject"))
+			fmt.Fprintf(&b, "evalstream %s: and %s (%s)\n", verb, plural(more, "more reject"), cmp.Or(rejects.All, "--rejects FILE keeps them all"))
 		}
 	}
 	fmt.Fprintf(&b, "%s = %s blank + %s read\n", plural(sum.Lines, "line"), count(sum.Blank), count(sum.Lines-sum.Blank))

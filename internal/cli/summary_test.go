@@ -108,3 +108,21 @@ func FuzzExcerpt(f *testing.F) {
 		}
 	})
 }
+
+// What is not shown is somewhere, or could be.
+func TestSummarySaysWhereRejectsAre(t *testing.T) {
+	f := func(all, want string) {
+		t.Helper()
+		r := NewRejects(nil)
+		r.All, r.total, r.kept = all, 12, 12
+		var b strings.Builder
+		if err := WriteSummary(&b, "live", evalstream.Summary{}, r); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := strings.Cut(b.String(), "\n"); got != want {
+			t.Errorf("want %q, got %q", want, got)
+		}
+	}
+	f("", "evalstream live: and 2 more rejects (--rejects FILE keeps them all)")
+	f("evalstream dlq list live.yaml prints them all", "evalstream live: and 2 more rejects (evalstream dlq list live.yaml prints them all)")
+}

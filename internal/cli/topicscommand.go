@@ -29,7 +29,7 @@ func (e *env) topics() *cobra.Command {
 func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.Context, cmd *cobra.Command, p *topicPipeline) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " PIPELINE.yaml", Short: short, Long: long, Args: usage(onePipeline),
-		Example: "  evalstream topics " + name + " pipeline.yaml",
+		Example: "  evalstream topics " + name + " deploy/online/live.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, list, err := e.load(args[0], c.flags("topics"), cmd)
 			if err != nil {
@@ -42,7 +42,7 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 			if !ends.used() {
 				return evalstream.Usagef("%s: want topic:NAME in from:, to: or rejects:, got none", args[0])
 			}
-			client, err := e.kafkaClient(cmd.Context(), spec.Brokers)
+			client, err := e.kafkaClient(cmd.Context(), spec.Brokers, e.stderr, false)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ func (e *env) topicsOf(name, short, long string, c *common, f func(ctx context.C
 			if err := p.layOut(cmd.Context(), e, spec, list, c); err != nil {
 				return e.placed(cmd.Context(), args[0], err)
 			}
-			return f(cmd.Context(), cmd, p)
+			return inFile(args[0], f(cmd.Context(), cmd, p))
 		},
 	}
 }
@@ -144,6 +144,15 @@ func (e *env) topicsCreate() *cobra.Command {
 				return evalstream.Usagef("partitions: want 1 or more, got %d", partitions)
 			}
 			specs := p.specs(max(1, p.partitions), replication)
+			for i, r := range p.roles() {
+				if r.role != roleChangelog {
+					continue
+				}
+				var err error // as many as what it is the state of
+				if specs[i].Partitions, err = counts(p.client, specs[i].Partitions)(ctx, r.like); err != nil {
+					return err
+				}
+			}
 			made, err := p.client.CreateTopics(ctx, specs...)
 			if err != nil {
 				return err
@@ -214,7 +223,7 @@ func (e *env) topicsDescribe() *cobra.Command {
 
 func (e *env) topicsLag() *cobra.Command {
 	return e.topicsOf("lag", "print how far a pipeline is behind its topics",
-		"lag: print a JSON object for each partition that a group of the pipeline reads, with the\noffset that is read next, the end, and how many offsets are between them. Marks and the\nends of transactions take offsets too.", newCommon(),
+		"lag: print a JSON object for each partition that a group of the pipeline reads, with the\noffset that is read next (null before anything was read), the end, and how many offsets are between them. Marks and the\nends of transactions take offsets too.", newCommon(),
 		func(ctx context.Context, _ *cobra.Command, p *topicPipeline) error {
 			if p.layout == nil {
 				return evalstream.Usagef("from: want topic:NAME, got none")
@@ -229,10 +238,13 @@ func (e *env) topicsLag() *cobra.Command {
 						Group     string `json:"group"`
 						Topic     string `json:"topic"`
 						Partition int32  `json:"partition"`
-						Next      int64  `json:"next"`
+						Next      *int64 `json:"next"`
 						End       int64  `json:"end"`
 						Behind    int64  `json:"behind"`
-					}{s.Name, l.Topic, l.Partition, l.Committed, l.End, max(0, l.End-max(l.Committed, l.First))}
+					}{s.Name, l.Topic, l.Partition, nil, l.End, max(0, l.End-max(l.Committed, l.First))}
+					if l.Committed >= 0 {
+						line.Next = &l.Committed
+					}
 					if err := p.out.Encode(line); err != nil {
 						return lostOutput(err)
 					}
@@ -246,13 +258,13 @@ func (e *env) topicsCat() *cobra.Command {
 	var brokers string
 	var latest, marks bool
 	cmd := &cobra.Command{
-		Use: "cat [--brokers HOST:PORT,...] [--latest] [--marks] TOPIC", Short: "print the messages of a topic as NDJSON",
+		Use: "cat [flags] TOPIC", Short: "print the messages of a topic as NDJSON",
 		Long: "cat: print the values that a topic holds now, one a line, in order within a partition and\none partition after the other. A tombstone is null; a value that is not JSON is a string.\nMarks, by which the steps of a pipeline tell each other how far they are, are left out.",
 		Args: usage(cobra.ExactArgs(1)), Example: "  evalstream topics cat --brokers 127.0.0.1:9092 --latest results",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			named := commaSeparated(brokers)
 			name := strings.TrimPrefix(args[0], "topic:")
-			client, err := e.kafkaClient(cmd.Context(), named)
+			client, err := e.kafkaClient(cmd.Context(), named, e.stderr, false)
 			if err != nil {
 				return err
 			}

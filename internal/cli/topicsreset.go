@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +18,7 @@ import (
 func (e *env) topicsReset() *cobra.Command {
 	var yes bool
 	cmd := e.topicsOf("reset", "drop the state of a pipeline, so that run builds it again from the start of its topics",
-		"reset: drop the state of a pipeline whose members have all been stopped: its groups with\ntheir offsets, its changelogs, and the topics between its steps, which are made again with\nthe settings that they had; a changelog gets as many partitions as its inputs have now. The\nnext run reads the topics of from: from their starts. Results and rejects are left: results\nare written again under the same keys, and so are rejects.\n\nWhat was done is printed, a JSON object a line.", newCommon(),
+		"reset: drop the state of a pipeline whose members have all been stopped: its groups with\ntheir offsets, its changelogs, and the topics between its steps, which are made again with\nthe settings that they had; a changelog gets as many partitions as its inputs have now. The\nnext run reads the topics of from: from their starts. Results and rejects are left: results\nare written again under the same keys, and so are rejects.\n\nWithout --yes nothing is done: what would be is said, and the exit code is 2.\n\nWhat was done is printed, a JSON object a line.", newCommon(),
 		func(ctx context.Context, _ *cobra.Command, p *topicPipeline) error {
 			if p.layout == nil {
 				return evalstream.Usagef("from: want topic:NAME, got none: there is no state to reset")
@@ -32,7 +30,7 @@ func (e *env) topicsReset() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if terminal := isTerminalIn(e.stdin); !yes && (terminal || len(missing) > 0) {
+			if !yes {
 				return p.wantYes(missing)
 			}
 			for _, m := range missing {
@@ -53,14 +51,8 @@ func (e *env) topicsReset() *cobra.Command {
 			return nil
 		})
 	cmd.Use = "reset [--yes] PIPELINE.yaml"
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it: wanted on a terminal, and where the topics of from: no longer have all records")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do it; without, what would be deleted is said")
 	return cmd
-}
-
-// isTerminalIn reports whether a person types what r gives.
-func isTerminalIn(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && isTerminal(f)
 }
 
 // nobodyThere refuses to go on while a group has members.

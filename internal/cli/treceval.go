@@ -29,28 +29,32 @@ func trecHelp() string {
 	var measures strings.Builder
 	wrap(&measures, "Measures: "+strings.Join(slices.DeleteFunc(trecNickname("all_trec"), func(name string) bool {
 		return name == "utility" || name == "relstring"
-	}), " ")+" yaap.", 100)
-	return `usage: evalstream trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL] [-M DEPTH] QRELS RUN
+	}), " ")+" yaap.", helpWidth)
+	return `usage: evalstream trec-eval [-q] [-c] [-J] [-n] [-m MEASURE]... [-l LEVEL]
+                            [-M DEPTH] QRELS RUN
 
-Score a TREC run file against a TREC qrels file, and print what trec_eval 9.0.8 prints. RUN or QRELS may be -
-for standard input.
+Score a TREC run file against a TREC qrels file, and print what trec_eval 9.0.8
+prints. RUN or QRELS may be - for standard input.
 
   -q          print the values of each query before the summary
   -c          average over all judged queries; those not in the run count as 0
   -J          drop documents without a judgment from the run first
   -n          print no summary
-  -m MEASURE  a measure, with parameters as in P.5,10 or ndcg.1=3,2=9, or a set of them: official (the default),
-              set, all_trec; may be repeated
+  -m MEASURE  a measure, with parameters as in P.5,10 or ndcg.1=3,2=9, or a set
+              of them: official (the default), set, all_trec; may be repeated
   -l LEVEL    the least grade that is relevant (1)
   -M DEPTH    look at this many documents of each query
 
 ` + measures.String() + `
-Not computed: utility, relstring, z-scores (-Z), preferences and judgment groups (-R).
+Not computed: utility, relstring, z-scores (-Z), preferences and judgment groups
+(-R).
 
-Exit code: 0 done, 1 bad option or measure, 2 unreadable or malformed file, 4 a document twice in a list or in
-the judgments of a query, 7 no query has both.
+Exit code: 0 done, 1 bad option or measure, 2 unreadable or malformed file, 4 a
+document twice in a list or in the judgments of a query, 7 no query has both.
 
-Example: evalstream trec-eval -q -m recip_rank -m success.1,5 testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
+Example:
+  evalstream trec-eval -q -m recip_rank -m success.1,5 \
+    testdata/tatqa/tatqa_dev.qrels testdata/tatqa/tatqa_dev.bm25.run
 `
 }
 

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/segmentio/kafka-go/compress"
 
@@ -74,22 +75,32 @@ func recordSize(m *topics.Message) int {
 	return n + 5
 }
 
-// appendBatch appends msgs as one batch; there is at least one.
-func appendBatch(dst []byte, st stamp, msgs []topics.Message) ([]byte, error) {
-	from := len(dst)
-	dst = append(dst, make([]byte, batchHeader)...)
+// encoder makes batches, and keeps its memory between them.
+type encoder struct {
+	plain  []byte
+	packed bytes.Buffer
+}
+
+// batch is msgs as one batch; there is at least one. It is valid until the next call.
+func (e *encoder) batch(st stamp, msgs []topics.Message) ([]byte, error) {
+	size := batchHeader
+	for i := range msgs {
+		size += recordSize(&msgs[i])
+	}
+	b := slices.Grow(e.plain[:0], size)[:batchHeader]
+	clear(b)
 	base, newest := msgs[0].Millis, msgs[0].Millis
 	for i := range msgs {
 		newest = max(newest, msgs[i].Millis)
-		dst = appendRecord(dst, &msgs[i], base, i)
+		b = appendRecord(b, &msgs[i], base, i)
 	}
+	e.plain = b
 	if st.codec != None {
 		var err error
-		if dst, err = deflate(dst, from+batchHeader, st.codec); err != nil {
-			return dst[:from], err
+		if b, err = e.deflate(b, st.codec); err != nil {
+			return nil, err
 		}
 	}
-	b := dst[from:]
 	attributes := uint16(st.codec)
 	if st.transactional {
 		attributes |= attrTransactional
@@ -107,7 +118,13 @@ func appendBatch(dst []byte, st stamp, msgs []topics.Message) ([]byte, error) {
 	be.PutUint32(b[atSequence:], uint32(st.sequence))
 	be.PutUint32(b[atCount:], uint32(len(msgs)))
 	be.PutUint32(b[atChecksum:], checksum(b[atAttributes:]))
-	return dst, nil
+	return b, nil
+}
+
+// appendBatch appends msgs as one batch; there is at least one.
+func appendBatch(dst []byte, st stamp, msgs []topics.Message) ([]byte, error) {
+	b, err := new(encoder).batch(st, msgs)
+	return append(dst, b...), err
 }
 
 func appendRecord(dst []byte, m *topics.Message, base int64, i int) []byte {
@@ -154,22 +171,22 @@ func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
 }
 
-// deflate compresses what dst holds from that index on.
-func deflate(dst []byte, from int, codec Codec) ([]byte, error) {
+// deflate is batch b with its records compressed.
+func (e *encoder) deflate(b []byte, codec Codec) ([]byte, error) {
 	c := compress.Compression(codec).Codec()
 	if c == nil || codec != LZ4 && codec != Zstd {
-		return dst, fmt.Errorf("codec %d: want none, lz4 or zstd", codec)
+		return nil, fmt.Errorf("codec %d: want none, lz4 or zstd", codec)
 	}
-	var out bytes.Buffer
-	out.Grow((len(dst) - from) / 2)
-	w := c.NewWriter(&out)
-	if _, err := w.Write(dst[from:]); err != nil {
-		return dst, err
+	e.packed.Reset()
+	e.packed.Write(b[:batchHeader])
+	w := c.NewWriter(&e.packed)
+	if _, err := w.Write(b[batchHeader:]); err != nil {
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
-		return dst, err
+		return nil, err
 	}
-	return append(dst[:from], out.Bytes()...), nil
+	return e.packed.Bytes(), nil
 }
 
 // aborted is a transaction of which nothing may be seen.
@@ -180,6 +197,7 @@ type aborted struct{ producer, first int64 }
 type decoder struct {
 	names   map[string]string
 	headers []topics.Header
+	growth  int // of the last batch, when it was decompressed
 }
 
 var errShort = errors.New("record is cut short")
@@ -260,12 +278,16 @@ func (d *decoder) records(dst []topics.Message, b []byte, partition int32, base,
 	body := b[batchHeader:]
 	if codec := attributes & attrCodec; codec != 0 {
 		var err error
-		if body, err = inflate(body, codec); err != nil {
+		packed := len(body)
+		if body, err = inflate(body, codec, packed*(d.growth+1)); err != nil {
 			return dst, err
 		}
+		d.growth = len(body) / max(1, packed)
 	}
 	baseTime, newest := int64(be.Uint64(b[atBaseTime:])), int64(be.Uint64(b[atMaxTime:]))
 	count := int(int32(be.Uint32(b[atCount:])))
+	const least = 7 // bytes of a record
+	dst = slices.Grow(dst, min(max(0, count), len(body)/least))
 	r := cursor{b: body}
 	for range count {
 		m := topics.Message{Partition: partition}
@@ -317,23 +339,25 @@ func (d *decoder) name(b []byte) string {
 	return s
 }
 
-func inflate(b []byte, codec uint16) ([]byte, error) {
+// inflate decompresses b, to about guess bytes.
+func inflate(b []byte, codec uint16, guess int) ([]byte, error) {
 	c := compress.Compression(codec).Codec()
 	if c == nil {
 		return nil, fmt.Errorf("codec %d is not known", codec)
 	}
 	r := c.NewReader(bytes.NewReader(b))
-	out, err := io.ReadAll(io.LimitReader(r, maxInflated+1))
+	out := bytes.NewBuffer(make([]byte, 0, min(guess+bytes.MinRead, maxInflated)))
+	_, err := out.ReadFrom(io.LimitReader(r, maxInflated+1))
 	if cerr := r.Close(); err == nil {
 		err = cerr
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name(), err)
 	}
-	if len(out) > maxInflated {
+	if out.Len() > maxInflated {
 		return nil, fmt.Errorf("%s: batch grows to more than %d MiB", c.Name(), maxInflated>>20)
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
 
 // cursor reads the fields of a record; once it has met its end it is bad and gives

@@ -44,6 +44,24 @@ func setBase(b []byte, base int64) []byte {
 	return b
 }
 
+// An encoder that has made other batches makes the same one as a new one does.
+func TestEncoderForgets(t *testing.T) {
+	var e encoder
+	for _, codec := range []Codec{LZ4, None, Zstd, LZ4} {
+		st := stamp{producer: 7, epoch: 1, sequence: 3, transactional: true, codec: codec}
+		for _, msgs := range [][]topics.Message{sample(), sample()[:1], sample()[1:]} {
+			want, err := appendBatch(nil, st, msgs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := e.batch(st, msgs)
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("codec %d, %d messages: got %x, want %x, error %v", codec, len(msgs), got, want, err)
+			}
+		}
+	}
+}
+
 func TestBatchRoundTrip(t *testing.T) {
 	for _, codec := range []Codec{None, LZ4, Zstd} {
 		st := unstamped()

@@ -24,6 +24,7 @@ type Client struct {
 	transport *kgo.Transport
 	api       *kgo.Client
 	sasl      sasl.Mechanism
+	outages   *outages
 
 	mu           sync.Mutex
 	leaders      map[TopicPartition]int32
@@ -49,7 +50,7 @@ func Connect(ctx context.Context, conf Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		conf: conf, leaders: map[TopicPartition]int32{}, counts: map[string]int32{},
+		conf: conf, outages: newOutages(&conf), leaders: map[TopicPartition]int32{}, counts: map[string]int32{},
 		coordinators: map[coordinatorKey]int32{}, limits: map[string]int{},
 	}
 	tlsConf, err := conf.tls()
@@ -275,12 +276,12 @@ func (c *Client) dropCoordinator(key string, kind int8) {
 // patience does. The first waits are of milliseconds: a transaction that is still
 // ending, or a coordinator that is being found, takes no longer.
 func (c *Client) retry(ctx context.Context, about string, f func(context.Context) error) error {
-	begin := time.Now()
+	waiting := c.outages.wait(about)
 	wait := time.Millisecond
-	told := false
 	for {
 		err := f(ctx)
 		if err == nil {
+			waiting.over(ctx)
 			return nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -289,13 +290,10 @@ func (c *Client) retry(ctx context.Context, about string, f func(context.Context
 		if !retriable(err) {
 			return err
 		}
-		if time.Since(begin) > c.conf.patience() {
+		if time.Since(waiting.began) > c.conf.patience() {
 			return fmt.Errorf("waited %v: %w", c.conf.patience(), err)
 		}
-		if !told && time.Since(begin) > time.Second {
-			told = true
-			c.conf.log().WarnContext(ctx, "waiting", "for", about, "brokers", strings.Join(c.conf.Brokers, ","), "because", err)
-		}
+		waiting.failed(ctx, err)
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}

@@ -29,7 +29,8 @@ type Config struct {
 	// Patience is how long a broker, a leader or a coordinator may be away before that
 	// is an error; 0 is 2 min.
 	Patience time.Duration
-	// Log is told once about what is waited for; nil: nothing is told.
+	// Log is told what is waited for, once after 5 s, once a minute, and when that is over;
+	// and what happens to partitions. nil: nothing is told.
 	Log *slog.Logger
 }
 

@@ -123,7 +123,7 @@ type membership struct {
 }
 
 func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
-	begin := time.Now()
+	waiting := m.client.outages.wait("group " + m.opt.ID)
 	told := false
 	for {
 		gen, err := cg.Next(ctx)
@@ -135,7 +135,7 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 			if errors.Is(err, kgo.RebalanceInProgress) {
 				continue
 			}
-			waited := time.Since(begin)
+			waited := time.Since(waiting.began)
 			switch {
 			case errors.Is(err, kgo.InconsistentGroupProtocol) && waited < 2*m.opt.Session:
 				if !told {
@@ -151,18 +151,16 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}
-			// The coordinator of a group that is new, or has moved, takes a moment.
-			if waited > 5*time.Second || !retriable(err) {
-				m.client.conf.log().WarnContext(ctx, "join again", "group", m.opt.ID, "because", err)
-			}
+			waiting.failed(ctx, err)
 			continue
 		}
+		waiting.over(ctx)
 		switch err := m.generation(ctx, gen); {
 		case err == nil, errors.Is(err, ErrLost), errors.Is(err, ErrUnknown):
 		default:
 			return err
 		}
-		begin, told = time.Now(), false
+		waiting, told = m.client.outages.wait(waiting.about), false
 	}
 }
 
@@ -256,15 +254,16 @@ func (c *Client) countAll(ctx context.Context, names []string) (map[string]int32
 // would be given nothing, and would not notice that they came.
 func (c *Client) await(ctx context.Context, opt GroupOptions) (map[string]int32, error) {
 	wait := 100 * time.Millisecond
-	for told := false; ; {
+	waiting := c.outages.wait("topics of group " + opt.ID)
+	for {
 		counts, err := c.countAll(ctx, opt.Topics)
 		if err == nil || !opt.Wait || !errors.Is(err, kgo.UnknownTopicOrPartition) {
+			if err == nil {
+				waiting.over(ctx)
+			}
 			return counts, err
 		}
-		if !told {
-			told = true
-			c.conf.log().WarnContext(ctx, "waiting for topics", "group", opt.ID, "because", err)
-		}
+		waiting.failed(ctx, err)
 		if err := pause(ctx, wait); err != nil {
 			return nil, err
 		}

@@ -47,6 +47,7 @@ type outLane struct {
 	epoch    int16
 	next     int32
 	reopened int
+	enc      encoder
 }
 
 // pending is a message that waits, for the call that brought it.
@@ -303,7 +304,7 @@ func (l *outLane) writeBatch(ctx context.Context, msgs []topics.Message) error {
 			return err
 		}
 		st := stamp{producer: l.producer, epoch: l.epoch, sequence: l.next, codec: l.p.codec}
-		b, err := appendBatch(nil, st, msgs)
+		b, err := l.enc.batch(st, msgs)
 		if err != nil {
 			return err
 		}

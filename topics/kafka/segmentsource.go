@@ -44,8 +44,9 @@ type segmentSource struct {
 	begun func()            // called at the first Read; nil: nobody wants to know
 	began sync.Once
 
-	fetched map[string]*fetching     // a topic
-	read    map[string]*atomic.Int64 // next, for others to see
+	heard   atomic.Pointer[[]evalstream.Mark] // marks, for others to see
+	fetched map[string]*fetching              // a topic
+	read    map[string]*atomic.Int64          // next, for others to see
 }
 
 // newSource starts to read at from; Close ends it. stop, if it is not nil, says where the
@@ -287,6 +288,8 @@ func (s *segmentSource) mark(m *topics.Message, at evalstream.Pos) error {
 		mark.Watermark = max(mark.Watermark, old.Watermark)
 	}
 	*old = *mark
+	heard := s.marks // never changed once it is here
+	s.heard.Store(&heard)
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"evalstream"
 )
 
 // owner is a partition that is owned here. Its source and store are nil until what is
@@ -55,6 +57,21 @@ func (s *Segment) Owned() []Owned {
 		all = append(all, one)
 	}
 	return all
+}
+
+// Marks are the newest marks of the partitions of the step before, by number, as they
+// came to a partition that is read here; a zero one has not come. Nil if none has.
+func (s *Segment) Marks() []evalstream.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(s.live)) {
+		if o := s.live[p]; o.src != nil {
+			if heard := o.src.heard.Load(); heard != nil {
+				return *heard
+			}
+		}
+	}
+	return nil
 }
 
 // Health is how a segment stands, in words for people.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -22,16 +23,17 @@ type segmentStore struct {
 	seg   *Segment
 	p     int32
 	sink  *Sink
-	ctx   context.Context //nolint:containedctx // the owner's: a store's methods have none
-	log   *Changelog      // nil: nothing is remembered
-	cache evalstream.Store
+	ctx   context.Context  //nolint:containedctx // the owner's: a store's methods have none
+	log   *Changelog       // nil: nothing is remembered
+	cache evalstream.Store // nil: there is none, or none any more
 	point *evalstream.Checkpoint
 
 	entries int64 // of the changelog that were read
 
 	mu      sync.Mutex
 	pending []Output
-	failed  error // of the cache
+	spare   []Output // empty: the memory of those that were handed over
+	failed  error    // of the cache
 	handed  []handover
 
 	tooLarge atomic.Int64 // records that their topic does not take
@@ -90,11 +92,14 @@ func (s *segmentStore) open(ctx context.Context) error {
 	return nil
 }
 
+// close lets the cache go.
 func (s *segmentStore) close() error {
-	if c, ok := s.cache.(io.Closer); ok {
-		return c.Close()
+	c, ok := s.cache.(io.Closer)
+	s.cache = nil
+	if !ok {
+		return nil
 	}
-	return nil
+	return c.Close()
 }
 
 // Partitions is the partition, if it has a checkpoint.
@@ -116,6 +121,9 @@ func (s *segmentStore) Scan(step string, p int32, from []byte, f func(key, val [
 	if err := s.settle(); err != nil {
 		return err
 	}
+	if s.cache == nil {
+		return errWhole
+	}
 	return s.cache.Scan(step, p, from, f)
 }
 
@@ -127,8 +135,14 @@ func (s *segmentStore) Get(dst []byte, step string, p int32, key []byte) ([]byte
 	if err := s.settle(); err != nil {
 		return dst, false, err
 	}
+	if s.cache == nil {
+		return dst, false, errWhole
+	}
 	return s.cache.Get(dst, step, p, key)
 }
+
+// errWhole is a bug of whoever set Segment.Whole.
+var errWhole = errors.New("state was let go, and is read back")
 
 // settle waits until everything that was committed is in the cache.
 func (s *segmentStore) settle() error {
@@ -166,6 +180,14 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 		if u.Outputs, err = s.log.Append(u.Outputs, changes, cp); err != nil {
 			return err
 		}
+	}
+	switch {
+	case s.log == nil:
+	case s.seg.Whole:
+		if err := s.close(); err != nil {
+			return err
+		}
+	default:
 		kept, point, at := copied(changes), *cp, TopicPartition{s.seg.Changelog(), s.p}
 		u.Done = func(ends map[TopicPartition]int64) {
 			s.settled()
@@ -180,6 +202,10 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 	if err := s.sink.Put(s.ctx, u); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	clear(u.Outputs)
+	s.spare = u.Outputs[:0]
+	s.mu.Unlock()
 	return s.sink.Flush(s.ctx)
 }
 
@@ -187,7 +213,7 @@ func (s *segmentStore) take() []Output {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.pending
-	s.pending = nil
+	s.pending, s.spare = s.spare, nil
 	return out
 }
 
@@ -216,6 +242,8 @@ type segmentOutput struct {
 	topic   string          // "" if what is written goes to next alone
 	next    evalstream.Sink // nil: nowhere
 	rejects bool            // next is told what goes to the topic too
+	arena   []byte          // for the messages to come
+	batch   []Output
 }
 
 // Write makes messages of records.
@@ -233,9 +261,16 @@ func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) err
 	}
 	n := o.seg.count(o.topic)
 	for i := range recs {
-		m, route, all, ok := o.seg.Encode(&recs[i])
+		const chunk, room = 64 << 10, 4 << 10
+		if cap(o.arena)-len(o.arena) < room {
+			o.arena = make([]byte, 0, chunk)
+		}
+		rest, m, route, all, ok := o.seg.Encode(o.arena, &recs[i])
 		if !ok {
 			continue
+		}
+		if o.arena = rest; cap(rest) > chunk { // a long one does not hold those behind it
+			o.arena = nil
 		}
 		if err := o.store.sink.Check(ctx, o.topic, &m); err != nil {
 			if !isType[*TooLargeError](err) {
@@ -247,13 +282,16 @@ func (o *segmentOutput) Write(ctx context.Context, recs []evalstream.Record) err
 			continue
 		}
 		if !all {
-			o.store.add(o.to(Partition(route, n), m))
+			o.batch = append(o.batch, o.to(Partition(route, n), m))
 			continue
 		}
 		for p := range n {
-			o.store.add(o.to(p, m))
+			o.batch = append(o.batch, o.to(p, m))
 		}
 	}
+	o.store.add(o.batch...)
+	clear(o.batch)
+	o.batch = o.batch[:0]
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type SinkOptions struct {
 	// CommitInterval is the longest that a unit waits for its transaction while more
 	// comes; 0 is 50 ms.
 	CommitInterval time.Duration
+	// Pause is the least time between the beginnings of two transactions that are not full;
+	// 0 is none. A broker takes milliseconds of its processor for one, however small.
+	Pause time.Duration
 	// MaxRecords is how many messages a transaction gathers before it is committed; 0
 	// is 10,000. A unit is never cut.
 	MaxRecords int
@@ -62,11 +66,13 @@ type Sink struct {
 	mu        sync.Mutex
 	change    *sync.Cond // of what follows
 	gathered  map[TopicPartition][]topics.Message
+	spare     map[TopicPartition][]topics.Message // empty: the memory of the last transaction
 	offsets   map[TopicPartition]int64
 	dones     []func(map[TopicPartition]int64)
 	records   int
 	units     int
 	first     time.Time // when the oldest unit came
+	began     time.Time // when the last transaction began
 	flush     bool
 	busy      bool // a transaction is under way
 	err       error
@@ -100,8 +106,8 @@ func (s *Sink) Check(ctx context.Context, topic string, m *topics.Message) error
 	return s.transactor.Check(ctx, topic, m)
 }
 
-// Put adds a unit, whose bytes are the sink's from now on. It waits while two
-// transactions' worth are gathered.
+// Put adds a unit. The bytes of its messages are the sink's from now on, the list of them
+// is not. It waits while two transactions' worth are gathered.
 func (s *Sink) Put(ctx context.Context, u Unit) error {
 	unblock := context.AfterFunc(ctx, s.broadcast)
 	defer unblock()
@@ -119,10 +125,7 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 	if s.units == 0 {
 		s.first = time.Now()
 	}
-	for i := range u.Outputs {
-		o := &u.Outputs[i]
-		s.gathered[o.To] = append(s.gathered[o.To], o.Message)
-	}
+	s.gather(u.Outputs)
 	maps.Copy(s.offsets, u.Offsets)
 	if u.Done != nil {
 		s.dones = append(s.dones, u.Done)
@@ -132,6 +135,26 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 		s.kick()
 	}
 	return nil
+}
+
+// gather takes messages in by partition; those of one often come in a row.
+func (s *Sink) gather(outputs []Output) {
+	for len(outputs) > 0 {
+		to, n := outputs[0].To, 1
+		for n < len(outputs) && outputs[n].To == to {
+			n++
+		}
+		list, there := s.gathered[to]
+		if !there {
+			list = s.spare[to]
+			delete(s.spare, to)
+		}
+		list = slices.Grow(list, n)
+		for i := range outputs[:n] {
+			list = append(list, outputs[i].Message)
+		}
+		s.gathered[to], outputs = list, outputs[n:]
+	}
 }
 
 // Flush lets what was put be committed as soon as the transaction before has ended. It
@@ -144,12 +167,12 @@ func (s *Sink) Flush(context.Context) error {
 	return s.err
 }
 
-// Ready says that nothing is gathered and no transaction under way: what is put now
-// need not wait for another.
+// Ready says that nothing is gathered, no transaction under way and Pause over: what is
+// put now need not wait.
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err == nil && s.units == 0 && !s.busy
+	return s.err == nil && s.units == 0 && !s.busy && time.Since(s.began) >= s.opt.Pause
 }
 
 // Failed is closed once Err is not nil.
@@ -231,6 +254,11 @@ func (s *Sink) run(ctx context.Context) {
 		s.busy = false
 		if err == nil {
 			s.committed++
+			for to, list := range tx.Messages {
+				clear(list)
+				tx.Messages[to] = list[:0]
+			}
+			s.spare = tx.Messages
 		}
 		s.change.Broadcast()
 		s.mu.Unlock()
@@ -273,10 +301,16 @@ func (s *Sink) due() (tx Transaction, dones []func(map[TopicPartition]int64), wa
 		s.flush = false
 		return tx, nil, -1
 	}
-	if !s.flush && s.records < s.opt.MaxRecords {
-		if left := s.opt.CommitInterval - time.Since(s.first); left > 0 {
+	if s.records < s.opt.MaxRecords {
+		now := time.Now()
+		due := s.first.Add(s.opt.CommitInterval)
+		if s.flush {
+			due = s.began.Add(s.opt.Pause)
+		}
+		if left := due.Sub(now); left > 0 {
 			return tx, nil, left
 		}
+		s.began = now
 	}
 	tx = Transaction{Messages: s.gathered, Offsets: s.offsets, Group: s.opt.Group, Member: s.opt.Member}
 	dones = s.dones

@@ -50,6 +50,7 @@ type Transactor struct {
 	producer int64
 	epoch    int16
 	next     map[TopicPartition]int32 // sequence numbers
+	enc      encoder
 	err      error
 }
 
@@ -125,6 +126,12 @@ func (t *Transactor) commit(ctx context.Context, tx Transaction) (ends map[Topic
 	if len(rounds) == 0 && len(tx.Offsets) == 0 {
 		return nil, nil
 	}
+	// The coordinator does one thing at a time for an id, and refuses what comes meanwhile.
+	if len(rounds) > 0 { // the first round has every partition
+		if err := t.addPartitions(ctx, rounds[0]); err != nil {
+			return nil, err
+		}
+	}
 	ends = map[TopicPartition]int64{}
 	sent := make(chan error, 1)
 	go func() { sent <- t.write(ctx, rounds, ends) }()
@@ -167,10 +174,11 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 				producer: t.producer, epoch: t.epoch, transactional: true, codec: t.codec,
 				sequence: int32((int64(t.next[tp]) + int64(counts[tp])) & 0x7fffffff),
 			}
-			b, err := appendBatch(nil, st, msgs[:n])
+			b, err := t.enc.batch(st, msgs[:n])
 			if err != nil {
 				return nil, nil, err
 			}
+			b = slices.Clone(b)
 			if round == len(rounds) {
 				rounds = append(rounds, nil)
 			}
@@ -183,13 +191,6 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 }
 
 func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicPartition]int64) error {
-	if len(rounds) == 0 {
-		return nil
-	}
-	// The first round has every partition.
-	if err := t.addPartitions(ctx, rounds[0]); err != nil {
-		return err
-	}
 	for _, r := range rounds {
 		bases, err := t.client.send(ctx, t.id, r)
 		if err != nil {

@@ -57,10 +57,27 @@ var topicFaults = []fault{
 		},
 	},
 	{
-		what: "the changelog is not compacted", does: "nothing is read: the state would be forgotten by age", exit: 2, says: []string{`want cleanup.policy=compact, got "delete"`, "kafka-configs.sh", "--alter"},
+		what: "a changelog, partials or results topic is not compacted", does: "nothing is read: what is needed would be deleted by its age. Prints the command that mends it", exit: 2,
+		says: []string{`want cleanup.policy=compact, got "delete"`, "kafka-configs.sh", "--add-config cleanup.policy=compact"},
 		try: func(s *scene) {
 			s.create(s.name+".score.changelog", 1, map[string]string{"cleanup.policy": "delete"})
 			s.ends(s.write("from: topic:%s\nto: topic:%s\n%s", s.topic(1, nil), s.topic(1, compacted()), short))
+		},
+	},
+	{
+		what: "a topic of `from:`, `gold:` or `via:` is compacted", does: "nothing is read: records that still count would be gone. Prints the command that mends it", exit: 2,
+		says: []string{`want cleanup.policy=delete, got "compact"`, "kafka-configs.sh", "--add-config cleanup.policy=delete"},
+		try: func(s *scene) {
+			s.create(s.name+".score.changelog", 1, compacted())
+			s.ends(s.write("from: topic:%s\nto: topic:%s\n%s", s.topic(1, compacted()), s.topic(1, compacted()), short))
+		},
+	},
+	{
+		what: "such a topic keeps its records for less than `horizon` and `max_out_of_order`", does: "nothing is read. Prints the command that mends it", exit: 2,
+		says: []string{"want retention.ms of at least 86400000 (horizon and max_out_of_order, 1d), got 3600000 (1h)", "kafka-configs.sh", "--add-config retention.ms=86400000"},
+		try: func(s *scene) {
+			s.create(s.name+".score.changelog", 1, compacted())
+			s.ends(s.write("from: topic:%s\nto: topic:%s\nhorizon: 1d\n%s", s.topic(1, map[string]string{"retention.ms": "3600000"}), s.topic(1, compacted()), short))
 		},
 	},
 	{
@@ -166,6 +183,26 @@ var brokerFaults = []fault{
 	{
 		what: "the broker goes away and comes back within `EVALSTREAM_KAFKA_PATIENCE` (2 min)", does: "waits, says so after five seconds, goes on: nothing lost, nothing twice (here ended by SIGTERM later)", exit: 143, says: []string{"level=WARN"},
 		try: func(s *scene) { s.outage("30s", true) },
+	},
+	{
+		what: "a commit takes long (a broker under load)", does: "waited for in the same way; also at the end of a run",
+		try: func(s *scene) {
+			in, to := s.topic(2, nil), s.topic(1, compacted())
+			path := s.make("from: topic:%s\nto: topic:%s\n%s", in, to, short)
+			produce(s.T, s.connection(), in, scored("q"))
+			began := time.Now()
+			s.cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				s.cluster.KeepControl()
+				if time.Since(began) > 8*time.Second {
+					return nil, nil, false
+				}
+				res := req.ResponseKind().(*kmsg.EndTxnResponse)
+				res.ErrorCode = int16(kgo.GroupLoadInProgress)
+				return res, nil, true
+			})
+			s.ends(path)
+			s.holds(s.latest(to), `"n":1,`, `"final":true`)
+		},
 	},
 	{
 		what: "the broker goes away for good", does: "waits that long, then gives up; started again, it goes on from the last commit", exit: 4, says: []string{"no answer", "check that a broker listens there"},

@@ -345,6 +345,50 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
+// A pipeline that has come to an end goes on with more input, and comes to an end again.
+func TestRunAfterTheEnd(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(90)
+	out, _ := execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
+	want := finals(t, out)
+	in, to := topic(t, c, 3, nil), topic(t, c, 2, compacted())
+	via := name("via")
+	path := live(t, b, fmt.Sprintf(`from: topic:%s
+to: topic:%s
+stages:
+  - parse: {}
+    via: %[3]s.parsed
+  - score: {measure: [success@1, mrr@10]}
+    via: %[3]s.scored
+  - aggregate: {by: [run, "run,ticker"], window: [all, 1h]}
+    via: %[3]s.partials
+  - merge: {}
+`, in, to, via))
+	all := slices.Concat(predictions[:len(predictions)/3], gold, predictions[len(predictions)/3:])
+	execute(t, "", 0, "run", "-q", "--until-end", path) // nothing yet
+	for _, part := range [][]record{all[:len(predictions)/3], all[len(predictions)/3 : len(all)-20], all[len(all)-20:], nil} {
+		if part != nil {
+			produce(t, c, in, part)
+		}
+		execute(t, "", 0, "run", "-q", "--until-end", path)
+	}
+	got, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+	if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+		t.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := pipeline(t, strings.Replace(string(text), "mrr@10", "mrr@5", 1))
+	for range 3 { // whichever segment is the first to see it
+		if _, told := execute(t, "", 5, "run", "-q", "--until-end", other); !strings.Contains(told, "topics reset") {
+			t.Errorf("another measure: %s", told)
+		}
+	}
+}
+
 // A result whose group has emptied is deleted by a tombstone.
 func TestWithdrawn(t *testing.T) {
 	b := cluster(t)

@@ -115,3 +115,48 @@ func TestSinkTells(t *testing.T) {
 		t.Errorf("error %v, ready %v", err, s.Ready())
 	}
 }
+
+// Transactions that are not full begin Pause apart; full ones do not wait. Messages of one
+// are not seen in another, though their memory is used again.
+func TestSinkPauses(t *testing.T) {
+	c := connect(t, cluster(t))
+	tp := kafka.TopicPartition{Topic: topic(t, c, 1, nil)}
+	const apart = time.Second
+	var began []time.Time
+	s := kafka.NewSink(t.Context(), transactor(t, c, name("tx")), kafka.SinkOptions{MaxRecords: 3, Pause: apart, Took: func(d time.Duration, _ int) {
+		began = append(began, time.Now().Add(-d))
+	}})
+	closing(t, s)
+	put := func(texts ...string) {
+		t.Helper()
+		var u kafka.Unit
+		for _, v := range texts {
+			u.Outputs = append(u.Outputs, kafka.Output{To: tp, Message: text(v)[0]})
+		}
+		if err := errors.Join(s.Put(t.Context(), u), s.Flush(t.Context()), s.Drain(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "b")
+	if s.Ready() {
+		t.Error("a sink is ready before its pause is over")
+	}
+	put("c")
+	put("d", "e", "f")
+	if len(began) != 3 {
+		t.Fatalf("%d transactions, want 3", len(began))
+	}
+	if d := began[1].Sub(began[0]); d < apart-10*time.Millisecond {
+		t.Errorf("the second transaction began %v after the first, want %v", d, apart)
+	}
+	if d := began[2].Sub(began[1]); d >= apart {
+		t.Errorf("a full transaction waited %v", d)
+	}
+	var got []string
+	if err := c.Cat(t.Context(), tp.Topic, func(m topics.Message) error { got = append(got, string(m.Value)); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a", "b", "c", "d", "e", "f"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -76,7 +76,7 @@ stages:
 		t.Fatalf("%v: %s", err, told)
 	}
 
-	out, notes := execute(t, "", 0, "topics", "reset", path)
+	out, notes := execute(t, "", 0, "topics", "reset", "--yes", path)
 	for _, line := range []string{
 		fmt.Sprintf(`{"group":"%s.score","deleted":true}`, called),
 		fmt.Sprintf(`{"group":"%s.merge","deleted":true}`, called),
@@ -124,7 +124,7 @@ func TestResetLoses(t *testing.T) {
 	if err := cl.DeleteRecords(in, 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	if _, told := execute(t, "", 2, "topics", "reset", path); !strings.Contains(told, in+"[0] begins at offset 5") || !strings.Contains(told, "want --yes to delete group ") {
+	if _, told := execute(t, "", 2, "topics", "reset", path); !strings.Contains(told, in+"[0] begins at offset 5") || !strings.Contains(told, "want --yes to delete group ") || !strings.Contains(told, "hint: evalstream topics reset --yes "+path) {
 		t.Errorf("without --yes: %s", told)
 	}
 	if _, told := execute(t, "", 0, "topics", "reset", "--yes", path); !strings.Contains(told, in+"[0] begins at offset 5") {
@@ -144,7 +144,7 @@ func TestResetAfterGrowth(t *testing.T) {
 	if !strings.Contains(told, ".changelog: want 3 partitions, as "+in+" has, got 2") || !strings.Contains(told, "evalstream topics reset") {
 		t.Errorf("after growth: %s", told)
 	}
-	execute(t, "", 0, "topics", "reset", path)
+	execute(t, "", 0, "topics", "reset", "--yes", path)
 	predictions, gold := workload(100)
 	produce(t, connect(t, b), in, append(predictions, gold...)) // who writes knows of the new partition
 	execute(t, "", 0, "run", "-q", "--until-end", path)
