@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // checkPartials compares the last partial of each key with what the pipe's aggregate
@@ -14,6 +16,12 @@ func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]v
 	want, got := map[string]string{}, map[string]string{}
 	take := func(into map[string]string, o object, at int) {
 		delete(o, "step") // a filter has no name
+		if o.zero("n") {  // no units, no sums: they are absent, or zeros where there were units once
+			if sums, _ := o["sums"].([]any); !slices.ContainsFunc(sums, func(v any) bool { return v != json.Number("0") }) {
+				delete(o, "measures")
+				delete(o, "sums")
+			}
+		}
 		switch {
 		case o.string("family") == toAll && !o.zero("judged"):
 			into[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")

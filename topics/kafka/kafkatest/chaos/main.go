@@ -48,6 +48,7 @@ type options struct {
 	mutations bool
 	only      string
 	keep      bool
+	again     string
 	seeds     int
 }
 
@@ -62,6 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
 	fs.StringVar(&o.only, "only", "", "with -mutations: these `names`, with commas between")
+	fs.StringVar(&o.again, "again", "", "only check once more what the pipeline of that `name` has left on the broker")
 	fs.BoolVar(&o.keep, "keep", false, "keep what was done and told in rounds without violations too")
 	fs.IntVar(&o.seeds, "seeds", 10, "with -mutations: how many seeds to try for each")
 	if err := fs.Parse(args); err != nil {
@@ -81,9 +83,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if s.broker.control = os.Getenv("EVALSTREAM_TEST_BROKER_CONTROL"); s.broker.control == "" {
 		return errors.New("EVALSTREAM_TEST_BROKER_CONTROL is not set: run make chaos")
 	}
-	if o.mutations {
+	switch {
+	case o.again != "":
+		err = s.check(ctx, o.again)
+	case o.mutations:
 		err = s.mutate(ctx)
-	} else {
+	default:
 		err = s.test(ctx)
 	}
 	if err == nil && !o.keep {
@@ -160,6 +165,29 @@ func (s *session) test(ctx context.Context) error {
 	}
 	sum.print(s.out, time.Since(began))
 	if n := sum.violations; n > 0 {
+		return fmt.Errorf("%d violations", n)
+	}
+	return nil
+}
+
+// check checks the topics of a round that was before.
+func (s *session) check(ctx context.Context, name string) error {
+	program, err := s.build(ctx, "evalstream", "")
+	if err != nil {
+		return err
+	}
+	var out outcome
+	if _, err := fmt.Sscanf(name, "chaos-%d-", &out.seed); err != nil {
+		return fmt.Errorf("again: want chaos-SEED-…, got %s", name)
+	}
+	out.apart = apart(out.seed)
+	r := &round{program: program, brokers: s.brokers, dir: s.dir, seed: out.seed}
+	if err := r.check(ctx, reader{s.brokers}, flow{name: name, brokers: s.brokers, apart: out.apart}, &out); err != nil {
+		return err
+	}
+	out.tell(s.out)
+	if n := len(out.violations); n > 0 {
+		out.report(os.Stderr, s.dir)
 		return fmt.Errorf("%d violations", n)
 	}
 	return nil

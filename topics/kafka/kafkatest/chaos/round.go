@@ -46,6 +46,9 @@ type outcome struct {
 	violations []violation
 }
 
+// apart says which rounds have gold in a topic of its own.
+func apart(seed uint64) bool { return seed%2 == 1 }
+
 // command is the program with these arguments. At the end of ctx it says where its
 // goroutines are. It dies with the thread that starts it.
 func command(ctx context.Context, program string, args ...string) *exec.Cmd {
@@ -61,7 +64,7 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 func (r *round) run(ctx context.Context) (*outcome, error) {
 	began := time.Now()
 	// The broker may still have the topics of another session.
-	f := flow{name: fmt.Sprintf("chaos-%d-%x", r.seed, began.UnixMilli()), brokers: r.brokers, apart: r.seed%2 == 1}
+	f := flow{name: fmt.Sprintf("chaos-%d-%x", r.seed, began.UnixMilli()), brokers: r.brokers, apart: apart(r.seed)}
 	out := &outcome{seed: r.seed, apart: f.apart}
 	yaml := filepath.Join(r.dir, "pipeline.yaml")
 	if err := os.WriteFile(yaml, []byte(f.yaml()), 0o600); err != nil {
