@@ -28,8 +28,10 @@ type Job struct {
 	IdleTimeout time.Duration
 	// Partitions is how many partitions the source has; 0 is 1.
 	Partitions int32
-	// Owned are those that this job reads; nil: all.
+	// Owned are those that this job reads; nil: all. Mine then reports whether a route is
+	// in one of them.
 	Owned []int32
+	Mine  func(route []byte) bool
 	// Replay is what the state of the gathering steps was made of: it goes through the
 	// pipeline before the source does, and what comes out is dropped. nil: nothing.
 	Replay Source

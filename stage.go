@@ -80,6 +80,15 @@ type Observation struct {
 	Seq      Seq
 }
 
+// Placed is a stateless stage that says something at the end of units that never came, and
+// so must know which would have come here.
+type Placed interface {
+	Stage
+	// Place comes before the first Process, where the job has a part of the partitions.
+	// mine reports whether records of a route come to this instance.
+	Place(mine func(route []byte) bool)
+}
+
 // Tallied is a stage that accounts for what it received.
 type Tallied interface {
 	// Tallies is called after the last record; one row an input kind.

@@ -18,8 +18,15 @@ type Verdict struct {
 	Swap      bool   // the two things compared were shown in reverse order
 	Reasoning string // not read by any stage
 	Warning   string // not read by any stage
+	Shown     *Shown // nil if it carries none
 	Revision  int64
 	Slices    []Slice
+}
+
+// Shown is what a judge was shown, for whoever reviews the unit.
+type Shown struct {
+	Text   string // of the span
+	Triple string // that is judged: a JSON value, or ""
 }
 
 // Review is a unit that a person should see, because its judges are not of one mind
@@ -28,6 +35,8 @@ type Review struct {
 	Unit, Dimension     string
 	SpanID, TripleID    string
 	Mode, PromptVersion string
+	Text                string // of the span, where a verdict carried it
+	Triple              string // a JSON value, where a verdict carried it
 	Why                 Why
 	Verdicts            []CoderValue // of the panel and of any other judge, by judge; Value "" is missing
 	Reasons             []CoderValue // why, of the missing ones that said so: JSON strings

@@ -44,6 +44,13 @@ func (r *runner) newWorker() (*worker, error) {
 		if err != nil {
 			return nil, err
 		}
+		if p, ok := st.(Placed); ok && r.job.Mine != nil {
+			mine := r.job.Mine
+			if len(r.workers) > 0 { // one instance speaks for the job
+				mine = func([]byte) bool { return false }
+			}
+			p.Place(mine)
+		}
 		w.chain = append(w.chain, link{step: s, stage: st})
 	}
 	w.traces = make([][]byte, len(r.traced))

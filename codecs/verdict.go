@@ -19,6 +19,8 @@ const (
 	verdictReasoning
 	verdictWarning
 	verdictUsage
+	verdictText
+	verdictTripleValue
 	verdictRevision
 	verdictTime
 )
@@ -30,6 +32,8 @@ const (
 	reviewTriple
 	reviewMode
 	reviewPrompt
+	reviewText
+	reviewTripleValue
 	reviewWhy
 	reviewVerdicts
 	reviewReasons
@@ -40,13 +44,13 @@ const (
 func verdictFields() []string {
 	return []string{
 		"span_id", "triple_id", "mode", "dimension", "judge", "prompt_version", "verdict", "swap",
-		"reason", "reasoning", "warning", "usage", "revision", "time",
+		"reason", "reasoning", "warning", "usage", "text", "triple", "revision", "time",
 	}
 }
 
 func reviewFields() []string {
 	return []string{
-		"unit", "dimension", "span_id", "triple_id", "mode", "prompt_version", "why", "verdicts", "reasons", "decision", "withdrawn",
+		"unit", "dimension", "span_id", "triple_id", "mode", "prompt_version", "text", "triple", "why", "verdicts", "reasons", "decision", "withdrawn",
 	}
 }
 
@@ -107,6 +111,13 @@ func (d *Decoder) readVerdict(rec *evalstream.Record) *evalstream.Fault {
 	if b.Warning, f = d.remark(verdictWarning); f != nil {
 		return f
 	}
+	var shown evalstream.Shown
+	if shown.Text, f = d.prose(verdictText); f != nil {
+		return f
+	}
+	if shown.Triple = d.value(verdictTripleValue); shown != (evalstream.Shown{}) {
+		b.Shown = &evalstream.Shown{Text: shown.Text, Triple: shown.Triple} // shown itself stays on the stack
+	}
 	if b.Revision, f = d.revision(verdictRevision); f != nil {
 		return f
 	}
@@ -150,6 +161,15 @@ func (d *Decoder) verdict(f int, scale string) (string, *evalstream.Fault) {
 		return "", d.wantAt(v, d.r.paths[f], scale)
 	}
 	return "", v.fault(d.line, d.r.paths[f], "want "+scale+", got "+cutText([]byte(literal)))
+}
+
+// value is a field as it stands, "" for null.
+func (d *Decoder) value(f int) string {
+	v := d.at(f)
+	if d.null(v) {
+		return ""
+	}
+	return view(d.line[v.from:v.to])
 }
 
 // prose is a text that nothing is keyed by; null is absent.
@@ -198,6 +218,11 @@ func (d *Decoder) readReview(rec *evalstream.Record) *evalstream.Fault {
 		}
 		*r.to = strings.Clone(text)
 	}
+	text, f := d.prose(reviewText)
+	if f != nil {
+		return f
+	}
+	b.Text, b.Triple = strings.Clone(text), strings.Clone(d.value(reviewTripleValue))
 	why, f := d.prose(reviewWhy)
 	if f != nil {
 		return f
@@ -268,6 +293,10 @@ func (o *object) verdict(b *evalstream.Verdict, t evalstream.Time) {
 	o.optional("reason", b.Reason)
 	o.optional("reasoning", b.Reasoning)
 	o.optional("warning", b.Warning)
+	if b.Shown != nil {
+		o.optional("text", b.Shown.Text)
+		o.triple(b.Shown.Triple)
+	}
 	o.time("time", t)
 	o.revision(b.Revision)
 	o.slices(b.Slices)
@@ -280,12 +309,20 @@ func (o *object) review(b *evalstream.Review) {
 	o.optional("triple_id", b.TripleID)
 	o.optional("mode", b.Mode)
 	o.optional("prompt_version", b.PromptVersion)
+	o.optional("text", b.Text)
+	o.triple(b.Triple)
 	o.optional("why", b.Why.String())
 	o.coders("verdicts", b.Verdicts)
 	o.coders("reasons", b.Reasons)
 	o.literal("decision", b.Decision)
 	if b.Withdrawn {
 		o.bool("withdrawn", true)
+	}
+}
+
+func (o *object) triple(value string) {
+	if value != "" {
+		o.literal("triple", value)
 	}
 }
 

@@ -76,15 +76,15 @@ func TestVerdictsComeBack(t *testing.T) {
 			t.Errorf("%s: (-want +got)\n%s", line, diff)
 		}
 	}
-	f(&evalstream.Verdict{SpanID: "s", TripleID: "t", Mode: "m", Dimension: "precision", Judge: "a", PromptVersion: "v", Value: "0", Swap: true, Warning: "w", Revision: 4, Slices: []evalstream.Slice{{Name: "x", Value: "1"}}},
-		`{"kind":"verdict","span_id":"s","triple_id":"t","mode":"m","dimension":"precision","judge":"a","prompt_version":"v","verdict":0,"swap":true,"warning":"w","revision":4,"x":1}`)
+	f(&evalstream.Verdict{SpanID: "s", TripleID: "t", Mode: "m", Dimension: "precision", Judge: "a", PromptVersion: "v", Value: "0", Swap: true, Warning: "w", Shown: &evalstream.Shown{Text: "net\nsales", Triple: `["a", "b",{"c":1}]`}, Revision: 4, Slices: []evalstream.Slice{{Name: "x", Value: "1"}}},
+		`{"kind":"verdict","span_id":"s","triple_id":"t","mode":"m","dimension":"precision","judge":"a","prompt_version":"v","verdict":0,"swap":true,"warning":"w","text":"net\nsales","triple":["a", "b",{"c":1}],"revision":4,"x":1}`)
 	f(&evalstream.Verdict{SpanID: "s", Dimension: "style", Judge: "a", Reason: "refused"},
 		`{"kind":"verdict","span_id":"s","dimension":"style","judge":"a","verdict":null,"reason":"refused"}`)
 	f(&evalstream.Review{
-		Unit: `["s"]`, Dimension: "style", SpanID: "s", TripleID: "t", Mode: "m", PromptVersion: "v", Why: evalstream.Split,
+		Unit: `["s"]`, Dimension: "style", SpanID: "s", TripleID: "t", Mode: "m", PromptVersion: "v", Text: "t", Triple: `"x"`, Why: evalstream.Split,
 		Verdicts: []evalstream.CoderValue{{Coder: "a", Value: `"good"`}, {Coder: "b", Value: ""}},
 		Reasons:  []evalstream.CoderValue{{Coder: "b", Value: `"timeout"`}}, Decision: `"good"`,
-	}, `{"kind":"review","unit":"[\"s\"]","dimension":"style","span_id":"s","triple_id":"t","mode":"m","prompt_version":"v","why":"split","verdicts":{"a":"good","b":null},"reasons":{"b":"timeout"},"decision":"good"}`)
+	}, `{"kind":"review","unit":"[\"s\"]","dimension":"style","span_id":"s","triple_id":"t","mode":"m","prompt_version":"v","text":"t","triple":"x","why":"split","verdicts":{"a":"good","b":null},"reasons":{"b":"timeout"},"decision":"good"}`)
 	f(&evalstream.Review{Unit: "u", Dimension: "style", Withdrawn: true}, `{"kind":"review","unit":"u","dimension":"style","decision":null,"withdrawn":true}`)
 	f(&evalstream.Score{
 		Unit: "u", Run: "m", Dimension: "style", Ratings: []evalstream.CoderValue{{Coder: "a", Value: "1"}, {Coder: "b"}},

@@ -243,15 +243,19 @@ func (g *Gold) notes() []string {
 	return []string{fmt.Sprintf("no prediction met its gold: predictions name units such as %q, gold such as %q", *example, g.units.key(0))}
 }
 
-// waiting calls f for at most n judged units that no worker asked for, and goes on
-// from there the next time. It is called after the last prediction.
-func (g *Gold) waiting(n int, f func(unit string)) {
-	for ; g.waited < len(g.rows) && n > 0; g.waited++ {
-		u := int32(g.waited)
+// waiting calls f for at most n judged units that no worker asked for, and goes on from
+// there the next time. It is called after the last prediction. Units that are not mine
+// are left as they are.
+func (g *Gold) waiting(at *int, n int, mine func(unit string) bool, f func(unit string)) {
+	for ; *at < len(g.rows) && n > 0; *at++ {
+		u := int32(*at)
 		if g.matched[u/32].Load()&(1<<(u%32)) != 0 {
 			continue
 		}
-		if before := len(g.judgments(nil, u)); before > 0 {
+		if !mine(g.units.key(u)) {
+			continue
+		}
+		if len(g.judgments(nil, u)) > 0 {
 			f(g.units.key(u))
 			n--
 		}

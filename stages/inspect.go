@@ -100,14 +100,19 @@ func predictionOf(unit string) *evalstream.Prediction {
 // export emits the verdicts of each unit.
 func (j *judged) export(put func(evalstream.Body, evalstream.Time)) error {
 	one := func(u *judgedUnit) {
+		about := j.remarkOf(u)
 		for i := u.votes; i != 0; {
 			n, a := j.votes.at(i-1), j.asideOf(i-1)
 			said := j.sayings.of(n.said)
-			put(&evalstream.Verdict{
+			b := &evalstream.Verdict{
 				SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), Dimension: j.names.of(u.dimension),
 				Judge: j.names.of(said.judge), PromptVersion: j.names.of(said.version), Swap: said.swap, Reason: j.names.of(said.reason),
 				Value: said.vote.Literal(), Revision: a.revision, Slices: j.slicesOf(a),
-			}, a.time)
+			}
+			if about != (remark{}) {
+				b.Shown = &evalstream.Shown{Text: about.text, Triple: about.triple}
+			}
+			put(b, a.time)
 			i = n.next
 		}
 	}

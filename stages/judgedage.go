@@ -30,6 +30,10 @@ func (j *judged) age(u *judgedUnit, limit evalstream.Time, out *evalstream.Out) 
 		return u.versions == 0 || said.version == anyVersion && ended(at, limit)
 	})
 	u.due = j.oldest(u)
+	if r, ok := j.remarks[u.hash]; ok && u.votes == 0 {
+		delete(j.remarks, u.hash)
+		j.remarked -= remarkEntry + int64(len(r.text)+len(r.triple))
+	}
 }
 
 // drop takes votes out of their unit.
@@ -130,6 +134,9 @@ func (j *judgedState) keep(old *judgedState, u judgedUnit) {
 		v.unit = j.arena.keep(old.arena.string(v.unit))
 		j.versions.push(v)
 		*link = uint32(j.versions.len())
+	}
+	if r, ok := old.remarks[u.hash]; ok {
+		j.setRemark(u.hash, r)
 	}
 	j.units.push(u)
 	if 4*j.units.len() > 3*len(j.index) {

@@ -29,7 +29,8 @@ const judgedUnits = 'v'
 // bytes is about what the units take.
 func (j *judgedState) bytes() int64 {
 	return int64(j.units.len())*72 + int64(j.versions.len())*32 + int64(j.votes.len())*8 + int64(j.asides.len())*24 + int64(len(j.index))*8 +
-		int64(len(j.slices))*100 + int64(len(j.arena.chunks))<<chunkShift - int64(j.arena.free)
+		int64(len(j.slices))*100 + int64(len(j.arena.chunks))<<chunkShift - int64(j.arena.free) +
+		j.remarked
 }
 
 // unitKey is the key of a unit's entry.
@@ -43,7 +44,8 @@ func (j *judged) unitKey(u *judgedUnit) []byte {
 
 // encodeUnit is a unit's entry.
 func (j *judged) encodeUnit(u *judgedUnit) []byte {
-	b := []byte{openVersion}
+	about := j.remarkOf(u)
+	b := appendText(appendText([]byte{openVersion}, about.text), about.triple)
 	n := uint64(0)
 	for i := u.versions; i != 0; i = j.versions.at(i - 1).next {
 		n++
@@ -86,6 +88,9 @@ func (j *judged) decode(key, val []byte) (*judgedUnit, error) {
 func (j *judged) fill(u *judgedUnit, val []byte) error {
 	e := &entry{data: val}
 	e.version(openVersion)
+	if about := (remark{e.text(), e.text()}); about != (remark{}) {
+		j.setRemark(u.hash, about)
+	}
 	link := &u.versions
 	for range e.count() {
 		v := j.version(u, j.names.id(e.text()))

@@ -13,7 +13,9 @@ type judgedState struct {
 	asides   column[aside]        // by vote; empty until one has anything
 	slices   [][]evalstream.Slice // of votes; the first is none
 	arena    arena
-	dropped  int // votes that are of no unit any more
+	dropped  int                  // votes that are of no unit any more
+	remarks  map[[2]uint64]remark // by hash of the unit, of those that have one
+	remarked int64                // bytes of these
 }
 
 type judgedUnit struct {

@@ -306,6 +306,9 @@ func verdictRecords(rng *rand.Rand, n int) []evalstream.Record {
 		if rng.IntN(3) == 0 {
 			v.Slices = []evalstream.Slice{{Name: "ticker", Value: literal(fmt.Sprintf("T%d", rng.IntN(3)))}}
 		}
+		if rng.IntN(4) == 0 {
+			v.Shown = &evalstream.Shown{Text: "text of " + v.SpanID, Triple: fmt.Sprintf(`["a","b",%d]`, rng.IntN(2))}
+		}
 		recs = append(recs, evalstream.Record{Time: at(rng), Body: v})
 	}
 	return recs

@@ -48,7 +48,7 @@ const (
 	openByTime = 't'
 	openUnits  = 'u'
 
-	openVersion = 4
+	openVersion = 5
 	// unitOverhead is about what a unit costs beside its encoded bytes.
 	unitOverhead = 250
 )

@@ -2,6 +2,7 @@ package stages
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"evalstream"
@@ -42,6 +43,11 @@ type frozenScore struct {
 	judged []judgment
 
 	tallies [3]evalstream.Tally // runs, predictions, what is neither
+
+	// mine says which units are this job's, where it has a part of the partitions; nil: all
+	// are. waited is then how many were looked at for the end.
+	mine   func(route []byte) bool
+	waited int
 
 	tracing bool
 	trace   []byte // units that were matched since the last Trace
@@ -178,13 +184,32 @@ func (f *frozenScore) Advance(_ context.Context, watermark evalstream.Time, out 
 	if f.gold.labels {
 		settings = f.fewshot
 	}
-	f.gold.waiting(waitingAtOnce, func(unit string) {
+	at, mine := &f.gold.waited, func(string) bool { return true }
+	if f.mine != nil {
+		at, mine = &f.waited, func(unit string) bool { return f.mine(f.route(unit)) }
+	}
+	f.gold.waiting(at, waitingAtOnce, mine, func(unit string) {
 		out.Emit(evalstream.Record{
 			Body: &evalstream.Score{Unit: unit, Status: evalstream.Waiting, Settings: settings},
 			Time: evalstream.NoTime,
 		})
 	})
 	return nil
+}
+
+// Place makes Advance speak of the units of some partitions alone.
+func (f *frozenScore) Place(mine func(route []byte) bool) { f.mine = mine }
+
+// route is that of the predictions of a unit of gold.
+func (f *frozenScore) route(unit string) []byte {
+	if !f.gold.labels {
+		return []byte(unit)
+	}
+	var parts []string // dataset, seed, k, episode, query
+	if err := json.Unmarshal([]byte(unit), &parts); err != nil || len(parts) < 4 {
+		return []byte(unit)
+	}
+	return (&evalstream.Prediction{Dataset: parts[0], Seed: parts[1], K: parts[2], Episode: parts[3]}).AppendRoute(nil)
 }
 
 // Notes says when gold and predictions do not meet.

@@ -94,6 +94,7 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]
 		said.reason = j.names.id(b.Reason)
 	}
 	n, a := vote{said: j.sayings.id(said)}, aside{revision: b.Revision, time: rec.Time}
+	var retold bool
 	link := j.find(u, &said)
 	if at := *link; at != 0 && j.compare(j.sayings.of(j.votes.at(at-1).said), &said) == 0 {
 		old, before := j.votes.at(at-1), j.asideOf(at-1)
@@ -111,16 +112,24 @@ func (j *judged) verdict(rec *evalstream.Record, b *evalstream.Verdict, hash [2]
 		}
 		old.said = n.said
 		j.setAside(at-1, a)
+		retold = j.remark(u, b)
 		if same {
+			if retold {
+				j.reviewAgain(rec, u, out)
+			}
 			return nil
 		}
 	} else {
+		retold = j.remark(u, b)
 		n.next = at
 		j.setSlices(&a, b.Slices)
 		*link = j.addVote(n, a)
 	}
 	u.due = earlier(u.due, rec.Time)
 	j.sayVersions(rec, u, said.version, out)
+	if retold {
+		j.reviewAgain(rec, u, out)
+	}
 	return nil
 }
 
@@ -330,6 +339,8 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 		asks = st.asksAtEnd
 	}
 	v.settled = asks == st.asksAtEnd
+	about := j.remarkOf(u)
+	asks.hash = about.mixed(asks.hash)
 	if asks.hash == v.reviewed {
 		return
 	}
@@ -338,7 +349,7 @@ func (j *judged) review(rec *evalstream.Record, u *judgedUnit, v *judgedVersion,
 	*r = evalstream.Review{
 		Unit: j.arena.string(v.unit), Dimension: st.ballots.Dimension, SpanID: j.arena.string(u.span), TripleID: j.arena.string(u.triple), Mode: j.names.of(u.mode), PromptVersion: j.names.of(v.name),
 		Why: asks.why, Decision: st.decided.Literal(), Withdrawn: asks.why == evalstream.Settled,
-		Verdicts: st.verdicts, Reasons: st.reasons,
+		Text: about.text, Triple: about.triple, Verdicts: st.verdicts, Reasons: st.reasons,
 	}
 	out.Emit(evalstream.Record{Body: r, Time: evalstream.NoTime, Pos: rec.Pos, Seq: rec.Seq})
 }

@@ -138,6 +138,37 @@ func TestVerdictsOneByOne(t *testing.T) {
 	end()
 }
 
+// TestReviewsCarryTheSpan checks that a review has the text and the triple of its unit from
+// whichever verdict brings them, and comes again when one brings another.
+func TestReviewsCarryTheSpan(t *testing.T) {
+	_, _, stage := judgeStage(t, stages.OpenScoring{Panel: []string{"a", "b"}})
+	var got []string
+	feed := func(b *evalstream.Verdict, text, triple string) {
+		t.Helper()
+		b.Shown = &evalstream.Shown{Text: text, Triple: triple}
+		var out evalstream.Out
+		if err := stage.Process(t.Context(), []evalstream.Record{{Body: b, Time: evalstream.NoTime}}, &out); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range out.Records {
+			if b, ok := r.Body.(*evalstream.Review); ok {
+				got = append(got, fmt.Sprintf("%s %s %s", b.Unit, b.Text, b.Triple))
+			}
+		}
+	}
+	feed(judgeOne("a", "1", version("v1")), "text", "")
+	feed(judgeOne("b", "0", version("v1")), "", `["x"]`)
+	feed(judgeOne("a", "1", version("v2")), "", "")
+	feed(judgeOne("b", "0", version("v2")), "", "")
+	feed(judgeOne("b", "0", version("v2")), "other", "") // the least stands, in each version
+	feed(judgeOne("b", "0", version("v2")), "zzz", `["x"]`)
+	const v1, v2 = `["s","m","","d","v1"]`, `["s","m","","d","v2"]`
+	want := []string{v1 + ` text ["x"]`, v2 + ` text ["x"]`, v1 + ` other ["x"]`, v2 + ` other ["x"]`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestVerdictsThatNeverCome(t *testing.T) {
 	const u = `["s","m","","d",""]`
 	feed, end, _ := judgeStage(t, stages.OpenScoring{Panel: []string{"a", "b"}})

@@ -11,5 +11,14 @@ test-kfake: ## run the topic tests on a fake broker under the race detector
 bench-kafka: ## measure over a real broker, next to Kafka's producer, kafka-go and Watermill; BENCHFLAGS, see bench/README.md
 	deploy/kafka/broker run go run ./bench/kafka $(BENCHFLAGS)
 
+.PHONY: chaos chaos-mutations
+CHAOS = cd topics/kafka/kafkatest && go build -o ../../../bin/chaos ./chaos && cd ../../.. && deploy/kafka/broker run bin/chaos -root . $(if $(SEED),-seed $(SEED)) $(if $(ROUND),-round $(ROUND))
+
+chaos: ## kill, stop and restart members and broker of a pipeline over topics, and compare it with the pipe; SEED, ROUNDS or DURATION, ROUND
+	$(CHAOS) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(DURATION),-duration $(DURATION))
+
+chaos-mutations: ## make chaos with parts of the mechanism taken away, which it must find; SEED, SEEDS, ONLY
+	$(CHAOS) -mutations $(if $(SEEDS),-seeds $(SEEDS)) $(if $(ONLY),-only $(ONLY))
+
 docs-kafka: ## execute the commands of README.md and docs/ that need a broker, on one started here (UPDATE=1 rewrites their output)
 	go test -count=1 -timeout 8m -tags docs -run TestDocuments ./docs -kafka $(if $(UPDATE),-update)

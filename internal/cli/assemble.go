@@ -235,7 +235,7 @@ func aggregateStep(list []stage, i int, o *stages.AggregateOptions, c *common) (
 	if err := c.aggregation(&agg); err != nil {
 		return nil, "", wrapUsage("%w", err)
 	}
-	agg.Marked = behindCut(list, i)
+	agg.Marked, agg.Replayed = behindCut(list, i), list[i].via != "" // merge is given its partials again
 	next := neighbour(list, i, 1)
 	agg.Partials = agg.Partials || next != nil && next.verb == "merge"
 	if agg.Expect, err = expected(list[:i]); err != nil {

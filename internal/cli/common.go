@@ -34,6 +34,7 @@ type common struct {
 	metricsAddr   string
 	quiet         bool
 	verbose       bool
+	appends       bool // the rejects file is written behind what it holds: a run over topics goes on
 	rejectsTopic  bool // rejects is a topic, which is opened elsewhere
 	fromTopics    bool // records come from topics
 }

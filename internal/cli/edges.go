@@ -77,15 +77,32 @@ func CheckStdin(edges ...Edge) error {
 	return nil
 }
 
-// RejectsSink is a sink for --rejects: the file is created, or cut to nothing if it
-// exists; with keep, a regular file is left as it is and can be cut back later. An input of the command is refused, and so is -, since standard output
-// carries results. Close the closer after the job.
-func RejectsSink(text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
-	return EdgeSink("--rejects", text, inputs, keep, appendLine)
+// Opening is what becomes of what a file holds that is written to.
+type Opening int
+
+// The ways of opening.
+const (
+	Anew   Opening = iota // it is cut to nothing
+	Kept                  // it stays, and a regular file can be cut back later
+	Behind                // it stays, and what is written stands behind it
+)
+
+func keptIf(resumes bool) Opening {
+	if resumes {
+		return Kept
+	}
+	return Anew
+}
+
+// RejectsSink is a sink for --rejects, whose file is created if it is not there. An input
+// of the command is refused, and so is -, since standard output carries results. Close
+// the closer after the job.
+func RejectsSink(text string, inputs []Edge, how Opening, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+	return EdgeSink("--rejects", text, inputs, how, appendLine)
 }
 
 // EdgeSink is RejectsSink for another flag.
-func EdgeSink(flag, text string, inputs []Edge, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+func EdgeSink(flag, text string, inputs []Edge, how Opening, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
 	e, err := ParseEdge(flag, text)
 	if err != nil {
 		return nil, nil, err
@@ -100,21 +117,17 @@ func EdgeSink(flag, text string, inputs []Edge, keep bool, appendLine func([]byt
 			}
 		}
 	}
-	return OutputFile(e.Path, keep, appendLine)
+	return OutputFile(e.Path, how, appendLine)
 }
 
-// OutputFile is a sink to a file. With keep, a regular file is not cut to nothing, and
-// can be cut back.
-func OutputFile(path string, keep bool, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
-	flags := os.O_RDWR | os.O_CREATE
-	if !keep {
-		flags |= os.O_TRUNC
-	}
+// OutputFile is a sink to a file.
+func OutputFile(path string, how Opening, appendLine func([]byte, *evalstream.Record) []byte) (evalstream.Sink, io.Closer, error) {
+	flags := os.O_RDWR | os.O_CREATE | map[Opening]int{Anew: os.O_TRUNC, Behind: os.O_APPEND}[how]
 	f, err := os.OpenFile(path, flags, 0o666)
 	if err != nil {
 		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitLost, Err: err, Hint: "name a file in a directory that exists and can be written to"}
 	}
-	if info, err := f.Stat(); keep && err == nil && info.Mode().IsRegular() {
+	if info, err := f.Stat(); how == Kept && err == nil && info.Mode().IsRegular() {
 		return file.NewResumable(path, f, appendLine), f, nil
 	}
 	return file.NewSink(path, f, appendLine), f, nil

@@ -88,7 +88,7 @@ func TestRejectsSink(t *testing.T) {
 	line := func(dst []byte, r *evalstream.Record) []byte { return append(dst, r.Raw...) }
 	f := func(text string, wantCode int, want string) {
 		t.Helper()
-		_, _, err := RejectsSink(text, []Edge{{Std: true}, {Path: in}}, false, line)
+		_, _, err := RejectsSink(text, []Edge{{Std: true}, {Path: in}}, Anew, line)
 		if err == nil || err.Error() != want || evalstream.ExitCode(err) != wantCode {
 			t.Errorf("%s: got error %v (exit %d), want %s (exit %d)", text, err, evalstream.ExitCode(err), want, wantCode)
 		}
@@ -98,7 +98,7 @@ func TestRejectsSink(t *testing.T) {
 	f(dir+"/none/x", 4, "open "+dir+"/none/x: no such file or directory")
 
 	out := filepath.Join(dir, "out")
-	s, c, err := RejectsSink(out, []Edge{{Path: in}}, false, line)
+	s, c, err := RejectsSink(out, []Edge{{Path: in}}, Anew, line)
 	if err != nil {
 		t.Fatal(err)
 	}

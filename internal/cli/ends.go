@@ -259,7 +259,11 @@ func guard(p *evalstream.Pipeline, front []string, partitions int32) (*evalstrea
 	if partitions < 2 || len(front) == 0 {
 		return p, nil
 	}
-	remembers, err := anyStep(p, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Stateful); return ok })
+	remembers, err := anyStep(p, func(_ evalstream.Step, st evalstream.Stage) bool {
+		_, units := st.(evalstream.Stateful)
+		_, met := st.(evalstream.Placed)
+		return units || met
+	})
 	if err != nil || !remembers {
 		return p, err
 	}

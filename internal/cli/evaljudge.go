@@ -83,7 +83,7 @@ func besideReviews(edge string, inputs []string, keep bool, results evalstream.S
 		}
 		edges = append(edges, e)
 	}
-	sink, f, err := EdgeSink("--review", edge, edges, keep, appendLine)
+	sink, f, err := EdgeSink("--review", edge, edges, keptIf(keep), appendLine)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -197,7 +197,7 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 			return err
 		}
 	} else if to != "-" {
-		out, f, err := e.outputFile(to, c.state != "")
+		out, f, err := e.outputFile(to, keptIf(c.state != ""))
 		if err != nil {
 			return err
 		}
@@ -212,12 +212,12 @@ func (e *env) runSpec(cmd *cobra.Command, spec *evalstream.Spec, list []stage, c
 }
 
 // outputFile opens the file of to:.
-func (*env) outputFile(to string, resumes bool) (evalstream.Sink, io.Closer, error) {
+func (*env) outputFile(to string, how Opening) (evalstream.Sink, io.Closer, error) {
 	edge, err := ParseEdge("to", to)
 	if err != nil {
 		return nil, nil, err
 	}
-	return OutputFile(edge.Path, resumes, appendLine)
+	return OutputFile(edge.Path, how, appendLine)
 }
 
 // onlyTopics refuses what a pipeline that reads no topic cannot do.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	if err := c.checkRules(list); err != nil {
 		return err
 	}
+	c.appends = true
 	cache := c.state
 	c.state = "" // it is no state of its own here, but the copy of one
 	var inputs []string
@@ -51,7 +53,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 	case to == "-":
 		sink = e.stdoutSink()
 	default:
-		out, f, err := e.outputFile(to, true)
+		out, f, err := e.outputFile(to, Behind)
 		if err != nil {
 			return err
 		}
@@ -173,7 +175,7 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 			IdleTimeout: time.Duration(f.common.idleTimeout), FailFast: f.common.failFast,
 		},
 	}
-	if s.Options, err = stateOptions(cut.stages, f.common, f.kept.sides); err != nil {
+	if s.Options, err = stateOptions(cut.stages, f.common, append(slices.Clone(f.kept.sides), evalstream.Option{Name: "from", Value: strings.Join(cut.From, ", ")})); err != nil {
 		return nil, err
 	}
 	// It may be raised for records that are sent again: no other is read twice.

@@ -57,7 +57,11 @@ func (e *env) begin(verb string, c *common, inputs ...string) (*session, error) 
 	}
 	var next evalstream.Sink
 	if c.rejects != "" && !c.rejectsTopic {
-		sink, closer, err := RejectsSink(c.rejects, edges, s.kept.has(), appendLine)
+		how := keptIf(s.kept.has())
+		if c.appends {
+			how = Behind
+		}
+		sink, closer, err := RejectsSink(c.rejects, edges, how, appendLine)
 		if err != nil {
 			return nil, errors.Join(err, s.kept.close())
 		}

@@ -144,6 +144,15 @@ func (e *env) topicsCreate() *cobra.Command {
 				return evalstream.Usagef("partitions: want 1 or more, got %d", partitions)
 			}
 			specs := p.specs(max(1, p.partitions), replication)
+			for i, r := range p.roles() {
+				if r.role != roleChangelog {
+					continue
+				}
+				var err error // as many as what it is the state of
+				if specs[i].Partitions, err = counts(p.client, specs[i].Partitions)(ctx, r.like); err != nil {
+					return err
+				}
+			}
 			made, err := p.client.CreateTopics(ctx, specs...)
 			if err != nil {
 				return err

@@ -261,19 +261,17 @@ func (s *Segment) replayed(err error) error {
 	return err
 }
 
-// settle waits for what was handed over before the job ended: as long as brokers are
-// waited for, or five seconds where the partition is let go.
-func (s *Segment) settle(ctx context.Context, sink *Sink) error {
-	if !s.draining.Load() {
-		if err := sink.Drain(ctx); ctx.Err() == nil {
-			return err
-		}
+// settle waits for what was handed over before the job ended: as long as the partition
+// is owned, and for a moment more where it no longer is.
+func (*Segment) settle(ctx context.Context, sink *Sink) error {
+	err := sink.Drain(ctx)
+	if ctx.Err() == nil {
+		return err
 	}
-	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	err := sink.Drain(soon)
-	if errors.Is(err, context.DeadlineExceeded) && !s.draining.Load() {
-		return fmt.Errorf("%w: a transaction did not end in time", ErrLost) // whoever owns it next knows
+	if err = sink.Drain(late); errors.Is(err, context.DeadlineExceeded) {
+		return context.Cause(ctx)
 	}
 	return err
 }
@@ -400,6 +398,9 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 	job := s.Job
 	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()
 	job.Store = store
+	if n := job.Partitions; n > 1 {
+		job.Mine = func(route []byte) bool { return Partition(route, n) == o.Partition }
+	}
 	job.CommitEvery = commitEvery
 	if s.Cut {
 		job.MarkEvery = time.Second

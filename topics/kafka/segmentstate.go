@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -168,4 +169,7 @@ func (s *Segment) lets(p int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, p)
+	if s.draining.Load() && len(s.live) == 0 {
+		s.stop(context.Canceled) // a partition that was lost on the way is not asked for again
+	}
 }

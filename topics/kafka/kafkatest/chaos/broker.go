@@ -20,12 +20,6 @@ func (b broker) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// restart stops the broker and starts it again.
-func (b broker) restart(ctx context.Context) error {
-	_, err := b.run(ctx, "restart")
-	return err
-}
-
 // crash kills the broker and starts it again.
 func (b broker) crash(ctx context.Context) error {
 	text, err := b.run(ctx, "pid")

@@ -18,7 +18,7 @@ func checkRejects(ctx context.Context, p pipe, f flow, logs map[string]*topicLog
 				return err
 			}
 			for i, r := range rejects {
-				want[place{of.name, n, ms[i].offset}.String()] = r.Class + ": " + r.Reason
+				want[place{of.name, n, ms[i].offset}.String()] = r.text()
 			}
 		}
 		return nil
@@ -43,7 +43,7 @@ func checkRejects(ctx context.Context, p pipe, f flow, logs map[string]*topicLog
 			if _, ok := got[r.Pos]; ok {
 				found.add("%v: %s is there already", place{rejects.name, n, m.offset}, r.Pos)
 			}
-			got[r.Pos] = r.Class + ": " + r.Reason
+			got[r.Pos] = r.text()
 		}
 	}
 	found.compare("reject of", want, got)

@@ -11,14 +11,13 @@ import (
 func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]violation, error) {
 	f := findings{check: "partials"}
 	const toAll = "judged" // the family of what every partition is told
-	counts := []string{"n", "pending", "unjudged", "expired", "judged"}
 	want, got := map[string]string{}, map[string]string{}
 	take := func(into map[string]string, o object, at int) {
 		delete(o, "step") // a filter has no name
 		switch {
-		case o.zero(counts...):
-		case o.string("family") == toAll:
+		case o.string("family") == toAll && !o.zero("judged"):
 			into[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")
+		case o.zero("n", "pending", "unjudged", "expired"):
 		default:
 			into[o.of("partition", "family", "by", "window", "pane")] = o.text()
 		}
@@ -72,7 +71,10 @@ func checkResults(ctx context.Context, p pipe, sources []*topicLog, results *top
 		for _, field := range []string{"through", "revision", "closed"} {
 			delete(o, field)
 		}
-		into[o.of("metric", "by", "window")] = o.text()
+		key := o.of("metric", "by", "window")
+		if into[key] = o.text(); o.string("undefined") == "withdrawn" {
+			delete(into, key) // a pipe's way to say tombstone
+		}
 		return nil
 	}
 	var lines []string

@@ -140,8 +140,8 @@ func (d *driver) candidates(step int, f func(*slot) bool) (of []*slot) {
 func (d *driver) act(ctx context.Context, e event) error {
 	up := d.candidates(e.step, (*slot).up)
 	free := d.candidates(e.step, func(s *slot) bool { return s.member == nil })
-	if e.what == restart || e.what == crash {
-		d.restart(ctx, e.what)
+	if e.what == crash {
+		d.crash(ctx)
 		return nil
 	}
 	if e.what == add && len(free) > 0 {
@@ -168,7 +168,7 @@ func (d *driver) act(ctx context.Context, e event) error {
 		d.after(e.wait, func(context.Context) error {
 			if m.as == stopped {
 				d.tell("%s goes on", one)
-				m.as = running
+				m.as, m.slept = running, m.slept+e.wait
 				m.signal(syscall.SIGCONT)
 			}
 			return nil
@@ -197,26 +197,23 @@ func (d *driver) leave(s *slot, again bool) {
 	s.member.signal(syscall.SIGTERM)
 }
 
-func (d *driver) restart(ctx context.Context, how action) {
+func (d *driver) crash(ctx context.Context) {
 	if d.busy {
 		return
 	}
 	d.busy = true
-	d.did[how]++
-	d.tell("broker: %s", how)
-	f := d.broker.restart
-	if how == crash {
-		f = d.broker.crash
-	}
+	d.did[crash]++
+	d.tell("broker is killed")
 	// An end of the round must not leave a broker that is half started.
-	go func() { d.ready <- f(context.WithoutCancel(ctx)) }()
+	go func() { d.ready <- d.broker.crash(context.WithoutCancel(ctx)) }()
 }
 
 func (d *driver) exited(e ended) {
 	d.tell("%s has ended: %s", e.slot, e.state)
 	e.slot.member = nil
-	if e.lost() && (d.busy || e.began.Before(d.back)) && time.Since(e.began) < startPatience {
-		// A start without a broker ends at once; whoever supervises it tries again.
+	if e.lost() && (d.busy || e.began.Before(d.back) || e.slept > 0) && time.Since(e.began)-e.slept < startPatience {
+		// A start without a broker, or without time to reach it, ends; whoever supervises
+		// it tries again.
 		e.again = true
 	} else if fault := e.fault(); fault != "" {
 		d.faults = append(d.faults, violation{"members", fault})
@@ -286,7 +283,7 @@ func (d *driver) end() {
 		e.slot.member = nil
 	}
 	if d.busy {
-		<-d.ready
+		d.tell("broker: %v", <-d.ready)
 	}
 }
 

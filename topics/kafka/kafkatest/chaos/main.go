@@ -14,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,7 +29,7 @@ func main() {
 	// Members die with the thread that starts them, and this one ends last.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
@@ -45,11 +46,12 @@ type options struct {
 	rate      int
 	root      string
 	mutations bool
+	only      string
 	keep      bool
 	seeds     int
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	fs := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	fs.Uint64Var(&o.seed, "seed", 0, "`seed` of the first round; each next has the next one (default: from the clock)")
@@ -59,6 +61,7 @@ func run(ctx context.Context, args []string) error {
 	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
+	fs.StringVar(&o.only, "only", "", "with -mutations: these `names`, with commas between")
 	fs.BoolVar(&o.keep, "keep", false, "keep what was done and told in rounds without violations too")
 	fs.IntVar(&o.seeds, "seeds", 10, "with -mutations: how many seeds to try for each")
 	if err := fs.Parse(args); err != nil {
@@ -71,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s := &session{options: o, dir: dir}
+	s := &session{options: o, dir: dir, out: out}
 	if s.brokers = strings.Split(os.Getenv("EVALSTREAM_TEST_BROKERS"), ","); s.brokers[0] == "" {
 		return errors.New("EVALSTREAM_TEST_BROKERS is not set: run make chaos")
 	}
@@ -95,6 +98,7 @@ type session struct {
 	brokers []string
 	broker  broker
 	dir     string
+	out     io.Writer
 }
 
 // build builds the program, with files replaced as the overlay says if there is one.
@@ -143,7 +147,7 @@ func (s *session) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
+	fmt.Fprintf(s.out, "chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
 	var sum summary
 	began := time.Now()
 	for n := 0; s.duration > 0 && time.Since(began) < s.duration || s.duration == 0 && n < s.rounds; n++ {
@@ -152,8 +156,9 @@ func (s *session) test(ctx context.Context) error {
 			return err
 		}
 		sum.add(out)
+		out.tell(s.out)
 	}
-	sum.print(os.Stdout, time.Since(began))
+	sum.print(s.out, time.Since(began))
 	if n := sum.violations; n > 0 {
 		return fmt.Errorf("%d violations", n)
 	}

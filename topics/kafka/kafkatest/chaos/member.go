@@ -42,7 +42,8 @@ type member struct {
 	asked  time.Time // when it was asked to leave
 	again  bool      // another one follows it
 	began  time.Time
-	stderr string // file
+	slept  time.Duration // by SIGSTOP
+	stderr string        // file
 }
 
 // ended is what a member's exit says.
@@ -86,8 +87,9 @@ func (m *member) signal(s syscall.Signal) {
 	_ = m.cmd.Process.Signal(s)
 }
 
-// deaf is how long a process that starts may not yet listen to signals.
-const deaf = 2 * time.Second
+// deaf is how long a process that starts may not yet listen to signals, on a machine
+// where others have much to do.
+const deaf = 15 * time.Second
 
 // lost says that the member found no broker when it started.
 func (e ended) lost() bool { return e.as == running && e.state.ExitCode() == 4 }

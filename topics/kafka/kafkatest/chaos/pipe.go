@@ -27,6 +27,12 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
+// text is the class and the reason, without the advice that follows it.
+func (r reject) text() string {
+	reason, _, _ := strings.Cut(r.Reason, " (")
+	return r.Class + ": " + reason
+}
+
 // run gives the lines to a command. The rejects' positions are numbers of lines, from 0.
 func (p pipe) run(ctx context.Context, in []string, args ...string) (out []string, rejects map[int]reject, err error) {
 	file := filepath.Join(p.dir, "rejects.ndjson")

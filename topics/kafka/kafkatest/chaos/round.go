@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -132,7 +131,7 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 	begins := time.Now()
 	inputs := generate(r.seed, int(ends.Sub(begins).Seconds()*float64(r.rate)))
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 		return func(rec *kgo.Record, _ int) int { return int(rec.Partition) }
 	})))
 	if err != nil {
@@ -154,8 +153,15 @@ func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 			}
 			recs = append(recs, rec)
 		}
-		if err := c.ProduceSync(ctx, recs...).FirstErr(); err != nil {
-			return err
+		// Whatever becomes of the broker: what comes twice by this is one repeat more.
+		for len(recs) > 0 && ctx.Err() == nil {
+			var again []*kgo.Record
+			for _, res := range c.ProduceSync(ctx, recs...) {
+				if res.Err != nil {
+					again = append(again, res.Record)
+				}
+			}
+			recs = again
 		}
 		select {
 		case <-tick.C:
@@ -176,18 +182,18 @@ func (*round) watch(ctx context.Context, ledger reader, f flow, began time.Time,
 			return
 		case <-tick.C:
 		}
-		far := ""
+		var far []string
 		for _, name := range f.topics() {
 			timed, cancel := context.WithTimeout(ctx, time.Second)
 			_, stable, err := ledger.ends(timed, name, partitions)
 			cancel()
 			if err != nil { // the broker is away
-				far += " ?"
+				far = append(far, "?")
 				continue
 			}
-			far += fmt.Sprintf(" %s %v", strings.TrimPrefix(name, f.name+"."), stable)
+			far = append(far, fmt.Sprintf("%s %v", strings.TrimPrefix(name, f.name+"."), stable))
 		}
-		fmt.Fprintf(log, "%6.1fs ends:%s\n", time.Since(began).Seconds(), far)
+		fmt.Fprintf(log, "%6.1fs ends: %s\n", time.Since(began).Seconds(), strings.Join(far, " "))
 	}
 }
 
@@ -232,35 +238,39 @@ func (r *round) check(ctx context.Context, ledger reader, f flow, out *outcome) 
 	for n := range logs[f.topic("rejects")].partitions {
 		out.rejects += len(logs[f.topic("rejects")].data(n))
 	}
-	found, err := checkTopics(ctx, pipe{program: r.program, dir: r.dir}, f, logs)
+	found, err := checkTopics(ctx, pipe{program: r.program, dir: r.dir}, f, logs, "")
 	out.violations = append(out.violations, found...)
 	return err
 }
 
-// checkTopics runs all checks.
-func checkTopics(ctx context.Context, p pipe, f flow, logs map[string]*topicLog) (found []violation, err error) {
-	runs, scored, partials := logs[f.topic("runs")], logs[f.topic("scored")], logs[f.topic("partials")]
-	note := func(vs []violation, err error) error {
+// checkTopics runs the checks, or only the one of that name.
+func checkTopics(ctx context.Context, p pipe, f flow, logs map[string]*topicLog, only string) (found []violation, err error) {
+	runs, scored := logs[f.topic("runs")], logs[f.topic("scored")]
+	check := func(name string, of func() ([]violation, error)) {
+		if err != nil || only != "" && only != name {
+			return
+		}
+		var vs []violation
+		vs, err = of()
 		found = append(found, vs...)
-		return err
 	}
-	scores := func() ([]violation, error) {
+	check("runs", func() ([]violation, error) { return checkRuns(ctx, p, logs[f.topic("predictions")], runs) })
+	check("scored", func() ([]violation, error) {
 		if f.apart {
 			return checkScoresOf(ctx, runs, logs[f.topic("qrels")], scored)
 		}
 		return checkScores(ctx, p, runs, scored)
-	}
-	var sources []*topicLog
-	for _, name := range f.sources() {
-		sources = append(sources, logs[name])
-	}
-	return found, errors.Join(
-		note(checkRuns(ctx, p, logs[f.topic("predictions")], runs)),
-		note(scores()),
-		note(checkPartials(ctx, p, scored, partials)),
-		note(checkResults(ctx, p, sources, logs[f.topic("results")])),
-		note(checkRejects(ctx, p, f, logs)),
-	)
+	})
+	check("partials", func() ([]violation, error) { return checkPartials(ctx, p, scored, logs[f.topic("partials")]) })
+	check("results", func() ([]violation, error) {
+		var sources []*topicLog
+		for _, name := range f.sources() {
+			sources = append(sources, logs[name])
+		}
+		return checkResults(ctx, p, sources, logs[f.topic("results")])
+	})
+	check("rejects", func() ([]violation, error) { return checkRejects(ctx, p, f, logs) })
+	return found, err
 }
 
 // forget deletes the topics of the pipeline, those that it made for itself too.

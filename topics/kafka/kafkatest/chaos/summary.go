@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A summary adds rounds up, and tells each as it ends.
+// A summary adds rounds up.
 type summary struct {
 	rounds, lines, rejects, scores, before int
 	members, commits, markers, aborts      int
@@ -33,11 +33,15 @@ func (s *summary) add(o *outcome) {
 	for a, n := range o.did {
 		s.did[a] += n
 	}
+}
+
+// tell writes a round in a line.
+func (o *outcome) tell(w io.Writer) {
 	gold := "with the predictions"
 	if o.apart {
 		gold = "in a topic of its own"
 	}
-	fmt.Printf("chaos: seed %d, gold %s: %d lines, %d rejects, %d scores (%d before the end), %d processes, %v, %d transactions with offsets, %d violations, %.0f s\n",
+	fmt.Fprintf(w, "chaos: seed %d, gold %s: %d lines, %d rejects, %d scores (%d before the end), %d processes, %v, %d transactions with offsets, %d violations, %.0f s\n",
 		o.seed, gold, o.lines, o.rejects, o.scores, o.before, o.members, o.did, o.commits, len(o.violations), o.took.Seconds())
 }
 
@@ -48,7 +52,7 @@ func (s *summary) print(w io.Writer, took time.Duration) {
 	names := map[action]string{
 		kill: "members killed (-9)", killAll: "segments whose members were all killed at once", pause: "members stopped past the session timeout or nearly, then let go on",
 		term: "members ended by SIGTERM and started again", add: "members added", remove: "members removed",
-		restart: "broker restarts", crash: "broker kills (-9)",
+		crash: "broker killed (-9) and started again",
 	}
 	for _, a := range slices.Sorted(maps.Keys(names)) {
 		row(names[a], s.did[a])

@@ -81,7 +81,7 @@ type reader struct{ brokers []string }
 // ends are the offsets behind the last message of each partition: of all messages, and
 // of those that no open transaction holds back.
 func (r reader) ends(ctx context.Context, topic string, count int) (all, stable []int64, err error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...))
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,7 +161,7 @@ func (r reader) read(ctx context.Context, topic string, from, to []int64) (*topi
 	if len(left) == 0 {
 		return l, nil
 	}
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}))
 	if err != nil {
 		return nil, err
