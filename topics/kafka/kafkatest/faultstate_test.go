@@ -18,7 +18,7 @@ import (
 )
 
 var topicFaults = []fault{
-	{what: "a topic of `from:` is not there", does: "never made by accident: `topics create PIPELINE.yaml`", exit: 4, says: []string{"topic is not there", "topics create PIPELINE.yaml"}, try: lacks("from")},
+	{what: "a topic of `from:` is not there", does: "never made by accident: `topics create PIPELINE.yaml`", exit: 4, says: []string{"topic is not there", "topics create "}, try: lacks("from")},
 	{what: "a topic of `via:` is not there", does: "the same", exit: 4, says: []string{"topic is not there"}, try: lacks("via")},
 	{what: "the changelog is not there", does: "the same", exit: 4, says: []string{"topic is not there"}, try: lacks("changelog")},
 	{what: "the topic of `to:` is not there", does: "the same", exit: 4, says: []string{"topic is not there"}, try: lacks("to")},
