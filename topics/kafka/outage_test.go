@@ -57,7 +57,7 @@ func TestOutageIsToldOnce(t *testing.T) {
 			for _, w := range ws {
 				w.failed(t.Context(), syscall.ECONNREFUSED)
 			}
-			passes(t, 200 * time.Millisecond)
+			passes(t, 200*time.Millisecond)
 		}
 		for _, w := range ws {
 			w.over(t.Context())
@@ -90,7 +90,7 @@ func TestOutageThatPasses(t *testing.T) {
 			w := o.wait("live.score.0")
 			for range 49 {
 				w.failed(t.Context(), err)
-				passes(t, 100 * time.Millisecond)
+				passes(t, 100*time.Millisecond)
 			}
 			w.over(t.Context())
 		}
