@@ -80,7 +80,7 @@ func (h *horizon) reach(t evalstream.Time) (limit evalstream.Time, due bool) {
 	w := h.watermark()
 	if h.swept == evalstream.NoTime {
 		h.swept = w
-		return 0, false
+		return before(w, h.span), h.marked // records were taken in before there was a mark
 	}
 	if before(w, max(1, h.span/8)) < h.swept {
 		return 0, false
