@@ -30,7 +30,7 @@ func TestEmbedMemory(t *testing.T) {
 			t.Fatalf("EVALSTREAM_TEXTS: want a number of texts, got %q", text)
 		}
 	}
-	const dims, most = 64, 96 // MiB
+	const dims, most = 64, 96 * raced // MiB
 	vector := "[" + strings.TrimSuffix(strings.Repeat("0.125,", dims), ",") + "]"
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
