@@ -244,7 +244,11 @@ func (l *loader) stages(n *yaml.Node) {
 				s.Via = l.scalar(val, "via")
 			default:
 				if s.Verb != "" {
-					l.fault(key, "stage %s: want one verb an item, got %s beside it; start it with a dash of its own", s.Verb, key.Value)
+					advice := "start it with a dash of its own"
+					if near := Nearest(key.Value, []string{"via", "as"}); near != "" {
+						advice = fmt.Sprintf("did you mean %q?", near)
+					}
+					l.fault(key, "stage %s: want one verb an item, got %s beside it; %s", s.Verb, key.Value, advice)
 					return
 				}
 				s.Verb, s.Line, s.Column = key.Value, key.Line, key.Column

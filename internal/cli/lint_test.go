@@ -80,6 +80,8 @@ func TestLint(t *testing.T) {
 
 	// Stages.
 	f("stages:\n  - scroe: {}\n", `2:5: stages: no verb "scroe"; did you mean "score"?`)
+	f("stages:\n  - score: {}\n    vai: scored\n  - aggregate: {}\n", `3:5: stage score: want one verb an item, got vai beside it; did you mean "via"?`)
+	f("stages:\n  - score: {}\n    aggregate: {}\n", "3:5: stage score: want one verb an item, got aggregate beside it; start it with a dash of its own")
 	f("stages:\n  - score: {}\n    via: scored\n", `2:5: pipeline: step "score": want a step behind via: scored, got none; name the topic in the field to`)
 	f("from: topic:a\ntime_from: record\nstages:\n  - parse: {}\n    via: parsed\n  - score: {}\n    via: scored\n  - aggregate: {}\n")
 	f("time_from: record\nstages:\n  - score: {}\n", "1:1: pipeline: time-from record: want from: topic:NAME; files and pipes have no time stamps of records; use body")
