@@ -118,12 +118,11 @@ func (l *loading) write(t *testing.T, sink *kafka.Sink, changes []evalstream.Ste
 	if err != nil {
 		t.Fatal(err)
 	}
-	tp := out[0].To
-	err = sink.Put(t.Context(), kafka.Unit{Outputs: out, Done: func(ends map[kafka.TopicPartition]int64) {
+	err = sink.Put(t.Context(), kafka.Unit{Outputs: out, Log: out[0].To, Done: func(end int64) {
 		if killed {
 			return
 		}
-		if err := l.Apply(changes, cp, ends[tp]); err != nil {
+		if err := l.Apply(changes, cp, end); err != nil {
 			t.Error(err)
 		}
 	}})

@@ -34,12 +34,10 @@ func TestSinkTells(t *testing.T) {
 	var order []int // Done is called by one goroutine, and read behind Drain
 	ends := map[int64]int{}
 	for i := range n {
-		u := kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text(fmt.Sprintf("%0100d", i))[0]}}, Done: func(e map[kafka.TopicPartition]int64) {
+		u := kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text(fmt.Sprintf("%0100d", i))[0]}}, Log: tp, Done: func(end int64) {
 			order = append(order, i)
-			if end, ok := e[tp]; ok {
+			if end > 0 {
 				ends[end] = i
-			} else if e != nil {
-				t.Errorf("unit %d ended a transaction and has no end of %v: %v", i, tp, e)
 			}
 		}}
 		if i%7 == 0 {
@@ -59,7 +57,7 @@ func TestSinkTells(t *testing.T) {
 		t.Error("a sink that was drained is not ready")
 	}
 	called, goOn := make(chan struct{}), make(chan struct{})
-	if err := s.Put(t.Context(), kafka.Unit{Done: func(map[kafka.TopicPartition]int64) {
+	if err := s.Put(t.Context(), kafka.Unit{Done: func(int64) {
 		close(called)
 		<-goOn
 	}}); err != nil {
@@ -101,7 +99,7 @@ func TestSinkTells(t *testing.T) {
 		t.Fatal("failed without anything to do")
 	default:
 	}
-	if err := s.Put(t.Context(), kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text("late")[0]}}, Done: func(map[kafka.TopicPartition]int64) {
+	if err := s.Put(t.Context(), kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text("late")[0]}}, Done: func(int64) {
 		t.Error("Done of a unit that had no effect")
 	}}); err != nil {
 		t.Fatal(err)
