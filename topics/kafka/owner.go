@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -80,8 +81,6 @@ func (c *Client) takeOver(ctx context.Context, a *Assignment, codec Codec) (Owne
 	if err != nil {
 		return o, err
 	}
-	for tp, at := range committed {
-		o.From[tp] = at
-	}
+	maps.Copy(o.From, committed)
 	return o, nil
 }
