@@ -180,12 +180,12 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	}
 	// It may be raised for records that are sent again: no other is read twice.
 	s.Options = slices.DeleteFunc(s.Options, func(o evalstream.Option) bool { return o.Name == "max-line" })
-	s.Cache = func(p int32) (evalstream.Store, func() error, error) { return f.open(name, p) }
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
 	// What has been forgotten at the horizon is looked up, all else is in memory.
 	s.Whole = f.cache == "" && f.common.horizon == 0
+	s.Cache = func(p int32) (evalstream.Store, func() error, error) { return f.open(s, p) }
 	if s.Waits, err = anyStep(seg.Pipeline, func(_ evalstream.Step, st evalstream.Stage) bool { _, ok := st.(evalstream.Remote); return ok }); err != nil {
 		return nil, err
 	}
@@ -208,12 +208,16 @@ func (f *flow) sessionTime() (time.Duration, error) {
 }
 
 // open opens the copy of a partition's state: in memory, or in a directory of its own.
-func (f *flow) open(segment string, p int32) (evalstream.Store, func() error, error) {
-	if f.cache == "" {
+func (f *flow) open(s *kafka.Segment, p int32) (evalstream.Store, func() error, error) {
+	switch {
+	case s.Whole:
+		store := new(statedir.Held)
+		return store, store.Clear, nil
+	case f.cache == "":
 		store, err := statedir.OpenMemory()
 		return store, store.Clear, err
 	}
-	dir := filepath.Join(f.cache, segment, strconv.Itoa(int(p)))
+	dir := filepath.Join(f.cache, s.Name, strconv.Itoa(int(p)))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return nil, nil, &evalstream.ExitError{Code: evalstream.ExitState, Err: fmt.Errorf("state: %w", err), Hint: "name another --state DIR"}
 	}
