@@ -150,6 +150,11 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		}
 		f.segments = append(f.segments, s)
 	}
+	for _, s := range f.segments { // before one of them publishes what another refuses
+		if err := s.Check(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
