@@ -234,7 +234,11 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 	groups, contributes := a.known[group], &a.knownAdds[pattern]
 	for i := range a.sheets {
 		s := &a.sheets[i]
-		a.change(s.cell(groups[s.layout], a.paneIn(s, pane)), status, contributes, sign)
+		c := s.cell(groups[s.layout], a.paneIn(s, pane))
+		a.change(c, status, contributes, sign)
+		if a.kept != nil && sign < 0 && c.empty() {
+			a.emptied(i, c)
+		}
 	}
 }
 
