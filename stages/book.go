@@ -147,6 +147,13 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 	return nil
 }
 
+// metrics is what is known of the scores while workers may be seeing the first one.
+func (b *book) metrics() (family int, names []string, settings *evalstream.Settings) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.family, b.names, b.settings
+}
+
 // expect takes in what the scores will be.
 func (b *book) expect(e *Expectation) error {
 	if e == nil {

@@ -139,7 +139,8 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		total.merge(old.cell, -1)
 	}
 	total.merge(c, 1)
-	m.scored = m.scored || c.n > 0
+	// A partition that has seen a scored unit says what the metrics are, also where none is left.
+	m.scored = m.scored || c.n > 0 || p.Settings != nil || len(p.Cell.Measures) > 0
 	c.group, c.pane = total.group, total.pane
 	m.last[string(m.key)] = &spoken{s, c}
 	return nil

@@ -105,6 +105,45 @@ func (s *table) run(t *testing.T, rng *rand.Rand, a stages.Aggregation, recs []e
 	}
 }
 
+// TestPartialsAfterCrashes looks at the last partial of each key: it is that of a run without
+// crashes, byte for byte, also of cells that have emptied.
+func TestPartialsAfterCrashes(t *testing.T) {
+	families := []struct {
+		name string
+		make func(*rand.Rand, int) []evalstream.Record
+		a    stages.Aggregation
+	}{
+		{"retrieval", retrievalRecords, stages.Aggregation{By: [][]string{{"run", "ticker"}, {}}, Windows: windows(t, "all", "15m", "1h/20m")}},
+		{"fewshot", fewshotRecords, stages.Aggregation{By: [][]string{{"run", "relation"}, {"episode"}}, Windows: windows(t, "all", "30m"), Negative: "no_relation"}},
+		{"ratings", ratingRecords, stages.Aggregation{By: [][]string{{}, {"mode"}}, Windows: windows(t, "all", "15m"), Level: metric.OrdinalLevel}},
+		{"verdicts", verdictRecords, stages.Aggregation{By: [][]string{{"mode"}, {"ticker"}}, Windows: windows(t, "all", "20m"), Panel: []string{"c", "a", "b"}}},
+	}
+	for _, f := range families {
+		t.Run(f.name, func(t *testing.T) {
+			f.a.Partials, f.a.Replayed = true, true
+			for seed := range seeds(2) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				recs := f.make(rng, 400)
+				want, got := newTable(rng, 0), newTable(rng, 6)
+				want.run(t, rng, f.a, recs)
+				n := got.run(t, rng, f.a, recs)
+				empty := 0
+				for _, p := range want.partials {
+					if p.Cell.N == 0 && p.Family != evalstream.JudgedFamily {
+						empty++
+					}
+				}
+				if empty == 0 {
+					t.Errorf("seed %d: no cell without scored units", seed)
+				}
+				if diff := cmp.Diff(want.partials, got.partials); diff != "" {
+					t.Fatalf("seed %d, %d crashes: -without +with\n%s", seed, n, diff)
+				}
+			}
+		})
+	}
+}
+
 // TestUpserts is law 1 for who reads the last result of each key, where it was published
 // before a crash too: in the end the final results stand, and nothing else.
 func TestUpserts(t *testing.T) {
