@@ -86,6 +86,7 @@ type flow struct {
 	cache    string // directory; "": none
 	segments []*kafka.Segment
 	timed    bool // a step waits for event time
+	awaited  []*awaited
 
 	lines atomic.Int64
 	mu    sync.Mutex
@@ -150,6 +151,7 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		}
 		f.segments = append(f.segments, s)
 	}
+	f.awaited = f.awaits(spec.File, cuts)
 	for _, s := range f.segments { // before one of them publishes what another refuses
 		if err := s.Check(ctx); err != nil {
 			return err
@@ -270,7 +272,13 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		}
 	}
 	held := f.heldBack()
-	stop := held.watch(ctx, f.tell(progress))
+	looks := held.looks()
+	if !f.common.quiet {
+		for _, a := range f.awaited {
+			looks = append(looks, a.look)
+		}
+	}
+	stop := keepLooking(ctx, f.tell(progress), looks)
 	err = f.run(ctx)
 	stop()
 	progress.Stop()

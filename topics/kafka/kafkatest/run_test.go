@@ -620,3 +620,34 @@ func TestTopicsCommands(t *testing.T) {
 		t.Errorf("lag: %s", out)
 	}
 }
+
+// A segment that has read everything says which step it waits for, and how to run that; not
+// with -q. It ends when that step has.
+func TestRunSaysWhatItAwaits(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(20)
+	in, to := topic(t, c, 2, nil), topic(t, c, 1, compacted())
+	via := name("via")
+	path := live(t, b, fmt.Sprintf(`from: topic:%s
+to: topic:%s
+stages:
+  - score: {measure: success@1}
+    via: %[3]s.scored
+  - aggregate: {by: run}
+    via: %[3]s.partials
+  - merge: {}
+`, in, to, via))
+	produce(t, c, in, slices.Concat(predictions, gold))
+	loud := watch(t, nil, nil, "--until-end", "--only", "merge", path)
+	quiet := watch(t, nil, nil, "-q", "--until-end", "--only", "merge", path)
+	const says = "merge: waits for the end of aggregate, which has said nothing of it yet; if nobody runs it: evalstream run --until-end --only aggregate "
+	until(t, func() bool { return strings.Contains(loud.text(), says+path) })
+	if told := quiet.text(); strings.Contains(told, "waits") {
+		t.Errorf("with -q: %s", told)
+	}
+	execute(t, "", 0, "run", "-q", "--until-end", "--only", "score", path)
+	execute(t, "", 0, "run", "-q", "--until-end", "--only", "aggregate", path)
+	loud.wait(0)
+	quiet.wait(0)
+}
