@@ -207,7 +207,10 @@ func rejected(extra string, bad record, parts ...string) func(*scene) {
 		produce(s.T, s.connection(), in, append(scored("q"), bad))
 		s.ends(s.make("from: topic:%s\nto: topic:%s\nrejects: topic:%s\n%s%s", in, to, rejects, extra, short))
 		s.holds(s.latest(to), `"n":1,`, `"final":true`)
-		s.holds(s.latest(rejects), append(parts, in+"[0]")...)
+		s.holds(s.latest(rejects), append(parts, in+"[0]@2")...)
+		if all := messages(s.T, s.connection(), rejects); len(all) != 1 {
+			s.Errorf("want one reject, got %q", all)
+		}
 	}
 }
 
