@@ -59,7 +59,8 @@ func (l *Changelog) newest(ctx context.Context, c *Client) (last topics.Message,
 
 // Check refuses to run on a state that was made with other options (exit 5). Segments
 // that run together are all asked before the first of them begins: one without a state
-// would publish before another finds that its own does not fit.
+// would publish before another finds that its own does not fit. Where members with other
+// cuts are at work, that is what is said (exit 2).
 func (s *Segment) Check(ctx context.Context) error {
 	if !s.Remembers {
 		return nil
@@ -67,6 +68,13 @@ func (s *Segment) Check(ctx context.Context) error {
 	n, err := s.Client.Partitions(ctx, s.From[0])
 	for p := int32(0); err == nil && p < n; p++ {
 		err = s.Client.CheckChangelog(ctx, ChangelogOptions{Topic: s.Changelog(), Partition: p, Partitions: n, Options: s.Options})
+	}
+	if err == nil {
+		return nil
+	}
+	g, asked := s.Client.DescribeGroup(ctx, s.Group())
+	if asked == nil && g.protocol != "" && g.protocol != (laidOut{layout: s.Layout}).ProtocolName() {
+		return anotherLayout(s.Group())
 	}
 	return err
 }
