@@ -57,7 +57,8 @@ type Aggregation struct {
 	// holds no more is withdrawn when this one first publishes, whether it was or not.
 	Upserts bool
 	// Partition of Partitions is the part of the input that is read here, where
-	// partials of several processes meet; Partitions 0: the runner knows.
+	// partials of several processes meet; Partitions 0: the runner knows. merge takes
+	// partials of so many partitions, or, where it is 0, of as many as the first says.
 	Partition, Partitions int32
 	// Expect is what the scores will be, if that is known beforehand: then groups in
 	// which nothing is scored yet are published too.

@@ -75,7 +75,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 		if err := f.plan(ctx, spec, list, only, untilEnd); err != nil {
 			return err
 		}
-		return f.execute(ctx, sink)
+		return f.damaged(f.execute(ctx, sink))
 	}())
 }
 
@@ -198,6 +198,19 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	}
 	s.Session, err = f.sessionTime()
 	return s, err
+}
+
+// damaged says what to do where what is damaged is a copy of the state.
+func (f *flow) damaged(err error) error {
+	e, ok := errors.AsType[*evalstream.ExitError](err)
+	if _, is := errors.AsType[*evalstream.DamagedError](err); !ok || !is {
+		return err
+	}
+	hint := "the changelog cannot be read: stop all members and run evalstream topics reset PIPELINE.yaml, which reads the inputs from their start"
+	if f.cache != "" {
+		hint = "remove " + f.cache + " and run it again: it is a copy, and is made again from the changelogs, which have all of it"
+	}
+	return &evalstream.ExitError{Code: e.Code, Err: e.Err, Hint: hint}
 }
 
 // sessionTime is how long a member of a group may be silent.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -73,10 +74,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 			at = first
 		}
 		if at > end {
-			return nil, &evalstream.ExitError{
-				Code: evalstream.ExitLost, Err: &GapError{TopicPartition: tp, Want: at, First: first, End: end},
-				Hint: "the topic is not the one that was read before; evalstream topics reset PIPELINE.yaml lets it be read from its start",
-			}
+			return nil, missing(&GapError{TopicPartition: tp, Want: at, First: first, End: end})
 		}
 		src.next[topic] = at
 		f, read := new(fetching), new(atomic.Int64)
@@ -95,10 +93,23 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		}
 		from, f := src.next[topic], src.fetched[topic]
 		src.wg.Go(func() {
-			src.cancel(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{}, src.batches, f))
+			src.cancel(missing(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{}, src.batches, f)))
 		})
 	}
 	return src, nil
+}
+
+// missing says what to do where a pipeline cannot read on for a gap.
+func missing(err error) error {
+	gap, ok := errors.AsType[*GapError](err)
+	if !ok {
+		return err
+	}
+	hint := "raise the topic's retention; evalstream topics reset PIPELINE.yaml lets it be read from what is there"
+	if gap.Want > gap.End {
+		hint = "the topic is not the one that was read before; evalstream topics reset PIPELINE.yaml lets it be read from its start"
+	}
+	return &evalstream.ExitError{Code: evalstream.ExitLost, Err: gap, Hint: hint}
 }
 
 // Drain makes Read say that the input is paused.
