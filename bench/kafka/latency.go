@@ -211,8 +211,11 @@ func (w *watch) took() []float64 {
 	return ms
 }
 
-// schedule writes each prediction when it is due. One that is late because the ones
-// before are still on their way keeps the time when it was due.
+// linger is how often what is due is written: Kafka's own producer waits as long for more.
+const linger = 5 * time.Millisecond
+
+// schedule writes each prediction when it is due, or up to linger later. One that is late,
+// for that or because the ones before are still on their way, keeps the time when it was due.
 func (b *bench) schedule(ctx context.Context, topic string, w *watch, partitions int) error {
 	p := b.client.NewProducer(ctx, kafka.None)
 	defer p.Close() //nolint:errcheck // SendTo has told
@@ -229,7 +232,7 @@ func (b *bench) schedule(ctx context.Context, topic string, w *watch, partitions
 		queues[i] = make(chan topics.Message, total)
 		wg.Go(func() { failed <- send(ctx, p, topic, queues[i]) })
 	}
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(linger)
 	defer tick.Stop()
 	for i := probes; i < total && ctx.Err() == nil; {
 		<-tick.C

@@ -107,6 +107,11 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 	}
 	now := time.Now() // before the end is asked for: later tombstones live longer
 	l.asked = now.UnixMilli()
+	// A transaction of a former owner that is being committed can be seen in the group's
+	// offsets before it is in the topic.
+	if err := c.closed(ctx, l.tp()); err != nil {
+		return nil, c.explain(l.tp().String(), err)
+	}
 	first, end, err := c.bounds(ctx, l.tp())
 	if err != nil {
 		return nil, c.explain(l.tp().String(), err)

@@ -356,6 +356,7 @@ func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 	r := c.Read(tp, from, opt)
 	at := from
 	for {
+		asked := time.Now()
 		b, err := r.Next(ctx)
 		if err != nil {
 			return err
@@ -374,8 +375,17 @@ func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		if left := opt.Pause - time.Since(asked); left > 0 && len(b.Messages) < fewMessages {
+			if err := pause(ctx, left); err != nil {
+				return err
+			}
+		}
 	}
 }
+
+// fewMessages in an answer say that its reader waits for what is written, and not the
+// other way round.
+const fewMessages = 200
 
 // clone is m with memory of its own.
 func clone(m topics.Message) topics.Message {

@@ -2,29 +2,32 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 )
 
-// Ownership is partition number p of every topic that is read together, taken over: no
-// former owner can write for it any more, and From is where it stopped.
+// Ownership is what a member owns for one generation of its group, taken over: numbers of
+// partitions, each of every topic that is read together. No former owner can write for
+// them any more, and From is where it stopped.
 type Ownership struct {
-	Partition  int32
-	Of         int // how many partition numbers the member has in this generation
+	Partitions []int32 // ascending; at least one
 	Group      string
 	Member     Member
+	// Transactor writes for all of them.
 	Transactor *Transactor
 	// From is where each topic's partition goes on: First where nothing was committed.
 	From map[TopicPartition]int64
 }
 
-// Own takes part in the group and calls own for each partition number that it is
-// given, at once and each in a goroutine, until ctx ends or own fails otherwise than
-// by ErrLost or ErrUnknown: after those the group is joined again, and own called with
-// what is then owned. The transactional id of partition p is the group's, a dot and p.
+// Own takes part in the group and calls own once a generation, with what is owned in it,
+// until ctx ends or own fails otherwise than by ErrLost or ErrUnknown: after those the
+// group is joined again. A generation that brings nothing is waited for to end.
+//
+// Each partition has a transactional id: the group's, a dot and its number. An owner takes
+// over those of all its partitions and writes under the least of them, so that whatever
+// its predecessors left open is ended by somebody of the next generation at once.
 //
 // The topics must have equal numbers of partitions. own must return soon after its
 // context has ended; transactions still commit until then.
@@ -40,61 +43,44 @@ func (c *Client) Own(ctx context.Context, opt GroupOptions, own func(context.Con
 		}
 	}
 	return c.Join(ctx, opt, func(ctx context.Context, a *Assignment) error {
-		byNumber := map[int32][]TopicPartition{}
-		for _, tp := range a.Partitions {
-			byNumber[tp.Partition] = append(byNumber[tp.Partition], tp)
-		}
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		var (
-			wg   sync.WaitGroup
-			mu   sync.Mutex
-			lost error // of a partition
-			bad  error // of anything else
-		)
-		for _, p := range slices.Sorted(maps.Keys(byNumber)) {
-			wg.Go(func() {
-				err := c.ownOne(ctx, a, p, len(byNumber), byNumber[p], opt.Codec, own)
-				if err == nil || ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled)) {
-					return // it, or another, has ended the generation already
-				}
-				mu.Lock()
-				if errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
-					lost = err
-				} else if bad == nil {
-					bad = err
-				}
-				mu.Unlock()
-				cancel(err)
-			})
-		}
-		if len(byNumber) == 0 {
+		if len(a.Partitions) == 0 {
 			<-ctx.Done()
+			return nil
 		}
-		wg.Wait()
-		if bad != nil {
-			return bad
+		o, err := c.takeOver(ctx, a, opt.Codec)
+		if err != nil {
+			return err
 		}
-		return lost
+		return own(ctx, o)
 	})
 }
 
-func (c *Client) ownOne(ctx context.Context, a *Assignment, p int32, of int, tps []TopicPartition, codec Codec, own func(context.Context, Ownership) error) error {
-	t, err := c.Transactor(ctx, fmt.Sprintf("%s.%d", a.Group, p), codec)
-	if err != nil {
-		return err
-	}
-	// Only now: before the takeover they may be those of before the last transaction.
-	committed, err := c.Committed(ctx, a.Group, tps...)
-	if err != nil {
-		return err
-	}
-	o := Ownership{Partition: p, Of: of, Group: a.Group, Member: a.Member, Transactor: t, From: map[TopicPartition]int64{}}
-	for _, tp := range tps {
+// takeOver takes over the transactional ids of all partitions.
+func (c *Client) takeOver(ctx context.Context, a *Assignment, codec Codec) (Ownership, error) {
+	o := Ownership{Group: a.Group, Member: a.Member, From: map[TopicPartition]int64{}}
+	for _, tp := range a.Partitions {
 		o.From[tp] = First
-		if at, ok := committed[tp]; ok {
-			o.From[tp] = at
+		o.Partitions = append(o.Partitions, tp.Partition)
+	}
+	slices.Sort(o.Partitions)
+	o.Partitions = slices.Compact(o.Partitions)
+	taken, failed := make([]*Transactor, len(o.Partitions)), make([]error, len(o.Partitions))
+	var wg sync.WaitGroup
+	for i, p := range o.Partitions {
+		wg.Go(func() { taken[i], failed[i] = c.Transactor(ctx, fmt.Sprintf("%s.%d", a.Group, p), codec) })
+	}
+	wg.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return o, err
 		}
 	}
-	return own(ctx, o)
+	o.Transactor = taken[0]
+	// Only now: before the takeover they may be those of before the last transaction.
+	committed, err := c.Committed(ctx, a.Group, a.Partitions...)
+	if err != nil {
+		return o, err
+	}
+	maps.Copy(o.From, committed)
+	return o, nil
 }

@@ -32,6 +32,9 @@ type ReadOptions struct {
 	MaxWait  time.Duration // how long a broker holds back an empty answer; 0 is 500 ms
 	MaxBytes int           // of a batch, but a larger first record comes whole; 0 is 1 MiB
 	OnGap    OnGap
+	// Pause is the least time between two requests, where the answer to the first was far
+	// from full: then one of them brings what several would have. 0 is none.
+	Pause time.Duration
 }
 
 // Reader reads one partition in order, from an offset that it knows and moves on by
@@ -209,33 +212,60 @@ func (c *Client) bounds(ctx context.Context, tp TopicPartition) (first, end int6
 	return first, end, err
 }
 
-func (c *Client) offset(ctx context.Context, tp TopicPartition, at int64) (int64, error) {
-	var offset int64
-	err := c.retry(ctx, tp.String(), func(ctx context.Context) error {
-		broker, err := c.leader(ctx, tp)
+// closed waits until no transaction is open in tp: as long as one is, what it holds is
+// neither there nor not there.
+func (c *Client) closed(ctx context.Context, tp TopicPartition) error {
+	return c.retry(ctx, tp.String(), func(ctx context.Context) error {
+		end, err := c.askOffset(ctx, tp, Last, readUncommitted)
 		if err != nil {
 			return err
 		}
-		res, err := c.do(ctx, broker, &listoffsets.Request{
-			ReplicaID: -1, IsolationLevel: 1,
-			Topics: []listoffsets.RequestTopic{{Topic: tp.Topic, Partitions: []listoffsets.RequestPartition{
-				{Partition: tp.Partition, CurrentLeaderEpoch: -1, Timestamp: at},
-			}}},
-		})
-		if err == nil {
-			err = kgo.UnknownTopicOrPartition
-			if m := res.(*listoffsets.Response); len(m.Topics) == 1 && len(m.Topics[0].Partitions) == 1 {
-				p := m.Topics[0].Partitions[0]
-				if err = nil; p.ErrorCode != 0 {
-					err = kgo.Error(p.ErrorCode)
-				}
-				offset = p.Offset
-			}
-		}
-		if err != nil && ctx.Err() == nil && staleLeader(err) {
-			c.forget(tp.Topic)
+		stable, err := c.askOffset(ctx, tp, Last, readCommitted)
+		if err == nil && stable < end {
+			return kgo.UnstableOffsetCommit
 		}
 		return err
 	})
+}
+
+func (c *Client) offset(ctx context.Context, tp TopicPartition, at int64) (offset int64, err error) {
+	err = c.retry(ctx, tp.String(), func(ctx context.Context) error {
+		var err error
+		offset, err = c.askOffset(ctx, tp, at, readCommitted)
+		return err
+	})
+	return offset, err
+}
+
+// Isolation levels of Kafka.
+const (
+	readUncommitted int8 = 0
+	readCommitted   int8 = 1
+)
+
+func (c *Client) askOffset(ctx context.Context, tp TopicPartition, at int64, isolation int8) (offset int64, err error) {
+	broker, err := c.leader(ctx, tp)
+	if err != nil {
+		return 0, err
+	}
+	res, err := c.do(ctx, broker, &listoffsets.Request{
+		ReplicaID: -1, IsolationLevel: isolation,
+		Topics: []listoffsets.RequestTopic{{Topic: tp.Topic, Partitions: []listoffsets.RequestPartition{
+			{Partition: tp.Partition, CurrentLeaderEpoch: -1, Timestamp: at},
+		}}},
+	})
+	if err == nil {
+		err = kgo.UnknownTopicOrPartition
+		if m := res.(*listoffsets.Response); len(m.Topics) == 1 && len(m.Topics[0].Partitions) == 1 {
+			p := m.Topics[0].Partitions[0]
+			if err = nil; p.ErrorCode != 0 {
+				err = kgo.Error(p.ErrorCode)
+			}
+			offset = p.Offset
+		}
+	}
+	if err != nil && ctx.Err() == nil && staleLeader(err) {
+		c.forget(tp.Topic)
+	}
 	return offset, err
 }

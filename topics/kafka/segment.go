@@ -74,7 +74,6 @@ type Segment struct {
 	mu         sync.Mutex
 	live       map[int32]*owner
 	standing   standing
-	ended      map[int32]int // partitions that have ended, a generation
 	origins    map[TopicPartition]*evalstream.Origin
 	stop       context.CancelCauseFunc
 }
@@ -96,16 +95,6 @@ type SegmentHooks struct {
 	// stopped.
 	Ended func(partition int32, sum evalstream.Summary, err error)
 }
-
-// A transaction takes the broker 2 to 3 ms of a processor, so under a thin stream those of
-// an owner begin no closer than commitPause. The clock of its job catches what came meanwhile.
-const (
-	commitPause = 10 * time.Millisecond
-	commitEvery = 5 * time.Millisecond
-)
-
-// errEnded says that all partitions of a member have come to their end.
-var errEnded = errors.New("ended")
 
 // Group is the consumer group of the segment. The transactional id of partition p is the
 // group's, a dot and p.
@@ -159,7 +148,7 @@ func (s *Segment) Run(ctx context.Context) error {
 // look counts partitions, of topics that must be there.
 func (s *Segment) look(ctx context.Context) error {
 	s.begin()
-	s.ended, s.origins = map[int32]int{}, map[TopicPartition]*evalstream.Origin{}
+	s.origins = map[TopicPartition]*evalstream.Origin{}
 	return s.recount(ctx, s.Client.Partitions)
 }
 
@@ -229,26 +218,6 @@ func (s *Segment) origin(topic string, p int32) *evalstream.Origin {
 	return s.origins[tp]
 }
 
-// own is the life of an owner of a partition.
-func (s *Segment) own(ctx context.Context, o Ownership) error {
-	if h := s.Hooks.Owned; h != nil {
-		h(o.Partition, true)
-		defer h(o.Partition, false)
-	}
-	owner := s.takes(o.Partition)
-	defer s.lets(o.Partition)
-	// A transaction that is under way when the generation ends can still be committed.
-	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
-		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Pause: commitPause, Took: s.Hooks.Took,
-	})
-	store := &segmentStore{seg: s, p: o.Partition, sink: sink}
-	defer func() {
-		_ = sink.Close()
-		_ = store.close() // the sink applies what it has committed to the store until its end
-	}()
-	return s.work(ctx, o, store, owner)
-}
-
 // replayed says what to do where a step cannot compare what its input holds: behind a
 // cut that is what this pipeline wrote under other options.
 func (s *Segment) replayed(err error) error {
@@ -261,99 +230,18 @@ func (s *Segment) replayed(err error) error {
 	return err
 }
 
-// settle waits for what was handed over before the job ended: as long as the partition
-// is owned, and for a moment more where it no longer is.
-func (*Segment) settle(ctx context.Context, sink *Sink) error {
-	err := sink.Drain(ctx)
-	if ctx.Err() == nil {
-		return err
-	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err = sink.Drain(late); errors.Is(err, context.DeadlineExceeded) {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-func (s *Segment) work(ctx context.Context, o Ownership, store *segmentStore, owner *owner) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	defer func() { cancel(nil); <-watched }()
-	go func() {
-		defer close(watched)
-		select {
-		case <-store.sink.Failed():
-			cancel(store.sink.Err())
-		case <-ctx.Done():
-		}
-	}()
-	if err := s.recount(ctx, s.Client.recount); err != nil {
-		return err
-	}
-	store.ctx = ctx
-	begin := time.Now()
-	if err := store.open(ctx); err != nil {
-		return err
-	}
-	job, src, closeAll, err := s.job(ctx, o, store)
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-	src.begun = func() { // behind a replay
-		owner.loaded.Store(true)
-		if h := s.Hooks.Loaded; h != nil {
-			h(o.Partition, time.Since(begin), store.entries)
-		}
-	}
-	s.mu.Lock()
-	owner.src, owner.store = src, store
-	if s.draining.Load() {
-		src.Drain()
-	}
-	s.mu.Unlock()
-	sum, err := job.Run(ctx)
-	err = s.replayed(err)
-	if settleErr := s.settle(ctx, store.sink); err == nil {
-		err = settleErr
-	}
-	s.mu.Lock()
-	owner.src = nil
-	if err == nil {
-		s.ended[o.Member.Generation]++
-	}
-	left := o.Of - s.ended[o.Member.Generation]
-	s.mu.Unlock()
-	if n := store.tooLarge.Load(); n > 0 {
-		sum.Add(evalstream.Summary{Rejects: n, ByClass: map[evalstream.Class]int64{evalstream.ClassTooLarge: n}})
-	}
-	if h := s.Hooks.Ended; h != nil {
-		h(o.Partition, sum, err)
-	}
-	if err == nil && left > 0 {
-		// The others go on; what is let go now would only come back.
-		return nil
-	}
-	if err == nil {
-		return errEnded
-	}
-	return err
-}
-
 // agree makes from what the state says: it was committed together with the group's
 // offsets, which the group forgets where it has no members for days, and which people can
 // set. Offsets without a state are those of one that was deleted.
-func (s *Segment) agree(ctx context.Context, o Ownership, point *evalstream.Checkpoint, from map[string]int64) error {
+func (s *Segment) agree(ctx context.Context, p int32, point *evalstream.Checkpoint, from map[string]int64) error {
 	if !s.Remembers {
 		return nil
 	}
 	if point == nil || point.Reach == nil {
-		for tp, at := range o.From {
+		for topic, at := range from {
 			if at >= 0 {
 				return &evalstream.ExitError{
-					Code: evalstream.ExitState, Err: fmt.Errorf("%s[%d]: holds no state, though group %s has read %s up to offset %d", s.Changelog(), o.Partition, s.Group(), tp, at),
+					Code: evalstream.ExitState, Err: fmt.Errorf("%s[%d]: holds no state, though group %s has read %s up to offset %d", s.Changelog(), p, s.Group(), TopicPartition{topic, p}, at),
 					Hint: "the changelog was deleted or made again; stop all members and run evalstream topics reset PIPELINE.yaml, which reads the inputs from their start",
 				}
 			}
@@ -374,32 +262,34 @@ func (s *Segment) agree(ctx context.Context, o Ownership, point *evalstream.Chec
 }
 
 // job is the job of one partition.
-func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*evalstream.Job, *segmentSource, func(), error) {
+func (s *Segment) job(ctx context.Context, all Ownership, store *segmentStore) (*evalstream.Job, *segmentSource, func(), error) {
 	var opened []*segmentSource
 	closeAll := func() {
 		for _, src := range opened {
 			src.Close()
 		}
 	}
+	p := store.p
 	from := map[string]int64{}
 	var stop map[string]int64
 	if s.FrontEnds != nil {
 		stop = map[string]int64{}
 	}
-	for tp, at := range o.From {
-		from[tp.Topic] = at
+	for _, topic := range s.From {
+		tp := TopicPartition{topic, p}
+		from[topic] = all.From[tp]
 		if stop != nil {
-			stop[tp.Topic] = s.FrontEnds[tp]
+			stop[topic] = s.FrontEnds[tp]
 		}
 	}
-	if err := s.agree(ctx, o, store.point, from); err != nil {
+	if err := s.agree(ctx, p, store.point, from); err != nil {
 		return nil, nil, nil, err
 	}
 	job := s.Job
-	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{o.Partition}, s.Marked()
+	job.Pipeline, job.Partitions, job.Owned, job.Marked = s.Pipeline, s.count(s.From[0]), []int32{p}, s.Marked()
 	job.Store = store
 	if n := job.Partitions; n > 1 {
-		job.Mine = func(route []byte) bool { return Partition(route, n) == o.Partition }
+		job.Mine = func(route []byte) bool { return Partition(route, n) == p }
 	}
 	job.CommitEvery = commitEvery
 	if s.Cut {
@@ -414,14 +304,14 @@ func (s *Segment) job(ctx context.Context, o Ownership, store *segmentStore) (*e
 		for topic := range from {
 			start[topic] = First
 		}
-		src, err := s.newSource(ctx, o.Partition, start, from, true, nil)
+		src, err := s.newSource(ctx, p, start, from, true, nil)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		opened = append(opened, src)
 		before, job.Replay = src, src
 	}
-	src, err := s.newSource(ctx, o.Partition, from, stop, false, store.point)
+	src, err := s.newSource(ctx, p, from, stop, false, store.point)
 	if err != nil {
 		closeAll()
 		return nil, nil, nil, err

@@ -93,7 +93,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		}
 		from, f := src.next[topic], src.fetched[topic]
 		src.wg.Go(func() {
-			src.cancel(missing(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{}, src.batches, f)))
+			src.cancel(missing(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{Pause: fetchPause}, src.batches, f)))
 		})
 	}
 	return src, nil

@@ -158,8 +158,14 @@ func (s *segmentStore) fault() error {
 	return s.failed
 }
 
-// Ready reports whether no transaction is under way.
-func (s *segmentStore) Ready(int32) bool { return s.sink.Ready() }
+// Ready reports whether no transaction is under way, and nothing of this one waits for
+// the next.
+func (s *segmentStore) Ready(int32) bool {
+	s.mu.Lock()
+	waits := len(s.handed) > 0
+	s.mu.Unlock()
+	return !waits && s.sink.Ready()
+}
 
 // End commits what was made at the end of the input.
 func (s *segmentStore) End(p int32, cp *evalstream.Checkpoint) error { return s.Commit(p, nil, cp) }
@@ -169,7 +175,7 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 	if err := s.fault(); err != nil {
 		return err
 	}
-	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}, Done: func(map[TopicPartition]int64) { s.settled() }}
+	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}, Done: func(int64) { s.settled() }}
 	if cp.Reach != nil {
 		for _, c := range cp.Reach.Next {
 			u.Offsets[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
@@ -188,10 +194,11 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 			return err
 		}
 	default:
-		kept, point, at := copied(changes), *cp, TopicPartition{s.seg.Changelog(), s.p}
-		u.Done = func(ends map[TopicPartition]int64) {
+		kept, point := copied(changes), *cp
+		u.Log = TopicPartition{s.seg.Changelog(), s.p}
+		u.Done = func(end int64) {
 			s.settled()
-			if err := s.log.Apply(kept, &point, ends[at]); err != nil {
+			if err := s.log.Apply(kept, &point, end); err != nil {
 				s.mu.Lock()
 				s.failed = err
 				s.mu.Unlock()

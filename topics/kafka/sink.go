@@ -22,12 +22,20 @@ type Output struct {
 type Unit struct {
 	Outputs []Output
 	Offsets map[TopicPartition]int64
+	// Log is a partition whose end Done is told.
+	Log TopicPartition
 	// Done is called once the unit has taken effect, in the order of Put and before the
-	// next transaction begins: it must be quick, and must not wait for the sink. The last
-	// Done of a transaction gets ends: for its partitions an offset behind the last
-	// message there, which may be too small or missing and is never too large. The
-	// others get nil. Done may be nil.
-	Done func(ends map[TopicPartition]int64)
+	// next transaction begins: it must be quick, and must not wait for the sink. end is 0
+	// but for the last unit of a transaction that has this Log: it is then an offset
+	// behind the last message there, which may be too small or 0 and is never too large.
+	// Done may be nil.
+	Done func(end int64)
+}
+
+// done is what is left of a unit once its messages are gathered.
+type done struct {
+	log  TopicPartition
+	call func(end int64)
 }
 
 // SinkOptions are how a Sink makes transactions. The zero value commits no offsets.
@@ -40,6 +48,9 @@ type SinkOptions struct {
 	// Pause is the least time between the beginnings of two transactions that are not full;
 	// 0 is none. A broker takes milliseconds of its processor for one, however small.
 	Pause time.Duration
+	// Gather is how long a transaction waits after its first unit for those of others who
+	// put here too, though Flush was called; 0: not at all.
+	Gather time.Duration
 	// MaxRecords is how many messages a transaction gathers before it is committed; 0
 	// is 10,000. A unit is never cut.
 	MaxRecords int
@@ -51,7 +62,7 @@ type SinkOptions struct {
 // Sink writes units exactly once: it gathers them into transactions, each committed
 // as soon as the one before has ended and Flush was called, CommitInterval has passed,
 // or MaxRecords are there. So transactions are small where little comes, and large
-// where much does.
+// where much does. It may be used by many goroutines.
 //
 // After an error every call returns it, and nothing of what was put since the last
 // transaction that went well has taken effect, but for ErrUnknown.
@@ -68,9 +79,11 @@ type Sink struct {
 	gathered  map[TopicPartition][]topics.Message
 	spare     map[TopicPartition][]topics.Message // empty: the memory of the last transaction
 	offsets   map[TopicPartition]int64
-	dones     []func(map[TopicPartition]int64)
+	dones     []done
 	records   int
 	units     int
+	put       int64     // units since the sink was made
+	settled   int64     // of them, those that have taken effect and whose Done has returned
 	first     time.Time // when the oldest unit came
 	began     time.Time // when the last transaction began
 	flush     bool
@@ -127,9 +140,8 @@ func (s *Sink) Put(ctx context.Context, u Unit) error {
 	}
 	s.gather(u.Outputs)
 	maps.Copy(s.offsets, u.Offsets)
-	if u.Done != nil {
-		s.dones = append(s.dones, u.Done)
-	}
+	s.dones = append(s.dones, done{u.Log, u.Done})
+	s.put++
 	s.records += len(u.Outputs)
 	if s.units++; s.units == 1 || s.records >= s.opt.MaxRecords {
 		s.kick()
@@ -167,12 +179,12 @@ func (s *Sink) Flush(context.Context) error {
 	return s.err
 }
 
-// Ready says that nothing is gathered, no transaction under way and Pause over: what is
-// put now need not wait.
+// Ready says that no transaction is under way and Pause is over: what is put now need not
+// wait, but for Gather.
 func (s *Sink) Ready() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.err == nil && s.units == 0 && !s.busy && time.Since(s.began) >= s.opt.Pause
+	return s.err == nil && !s.busy && time.Since(s.began) >= s.opt.Pause
 }
 
 // Failed is closed once Err is not nil.
@@ -185,13 +197,14 @@ func (s *Sink) Err() error {
 	return s.err
 }
 
-// Drain waits until everything that was put has taken effect, and each Done has returned.
+// Drain waits until everything that was put before has taken effect, and each Done has
+// returned.
 func (s *Sink) Drain(ctx context.Context) error {
 	unblock := context.AfterFunc(ctx, s.broadcast)
 	defer unblock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.err == nil && (s.units > 0 || s.busy) {
+	for until := s.put; s.err == nil && s.settled < until; {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -254,6 +267,7 @@ func (s *Sink) run(ctx context.Context) {
 		s.busy = false
 		if err == nil {
 			s.committed++
+			s.settled += int64(len(dones))
 			for to, list := range tx.Messages {
 				clear(list)
 				tx.Messages[to] = list[:0]
@@ -269,7 +283,7 @@ func (s *Sink) run(ctx context.Context) {
 	}
 }
 
-func (s *Sink) commit(ctx context.Context, tx Transaction, dones []func(map[TopicPartition]int64)) error {
+func (s *Sink) commit(ctx context.Context, tx Transaction, dones []done) error {
 	began := time.Now()
 	ends, err := s.transactor.Commit(ctx, tx)
 	if err != nil {
@@ -282,11 +296,17 @@ func (s *Sink) commit(ctx context.Context, tx Transaction, dones []func(map[Topi
 		}
 		s.opt.Took(time.Since(began), n)
 	}
-	for i, done := range dones {
-		if i < len(dones)-1 {
-			done(nil)
-		} else {
-			done(ends)
+	last := map[TopicPartition]int{}
+	for i, d := range dones {
+		last[d.log] = i
+	}
+	for i, d := range dones {
+		switch {
+		case d.call == nil:
+		case last[d.log] == i:
+			d.call(ends[d.log])
+		default:
+			d.call(0)
 		}
 	}
 	return nil
@@ -294,7 +314,7 @@ func (s *Sink) commit(ctx context.Context, tx Transaction, dones []func(map[Topi
 
 // due takes what is gathered if its time has come; otherwise it says how long to wait
 // for that, -1 for until something comes.
-func (s *Sink) due() (tx Transaction, dones []func(map[TopicPartition]int64), wait time.Duration) {
+func (s *Sink) due() (tx Transaction, dones []done, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.units == 0 {
@@ -305,7 +325,10 @@ func (s *Sink) due() (tx Transaction, dones []func(map[TopicPartition]int64), wa
 		now := time.Now()
 		due := s.first.Add(s.opt.CommitInterval)
 		if s.flush {
-			due = s.began.Add(s.opt.Pause)
+			due = s.first.Add(s.opt.Gather)
+			if next := s.began.Add(s.opt.Pause); next.After(due) {
+				due = next
+			}
 		}
 		if left := due.Sub(now); left > 0 {
 			return tx, nil, left

@@ -51,21 +51,34 @@ type Transactor struct {
 	epoch    int16
 	next     map[TopicPartition]int32 // sequence numbers
 	enc      encoder
+	// doubtful says that a request to a coordinator may arrive yet, though it was asked
+	// again: in a later transaction of the same epoch it would be taken for one of that.
+	doubtful bool
 	err      error
 }
 
 // Transactor takes over the transactional id. Batches are compressed with codec.
 func (c *Client) Transactor(ctx context.Context, id string, codec Codec) (*Transactor, error) {
 	t := &Transactor{client: c, id: id, codec: codec, next: map[TopicPartition]int32{}}
-	err := t.call(ctx, func(ctx context.Context) error {
-		res, err := c.coordinated(ctx, id, ofTransaction, &initproducerid.Request{
-			TransactionalID: id, TransactionTimeoutMs: int32(transactionTimeout.Milliseconds()), ProducerID: -1, ProducerEpoch: -1,
+	if err := t.take(ctx, -1, -1); err != nil {
+		return nil, c.explain(id, err)
+	}
+	t.doubtful = false // of an id that was just made nothing else is on its way
+	return t, nil
+}
+
+// take takes the id over, from whoever has it for -1 and -1, and else from itself: what
+// is on its way under the epoch before is refused from then on.
+func (t *Transactor) take(ctx context.Context, producer int64, epoch int16) error {
+	return t.call(ctx, func(ctx context.Context) error {
+		res, err := t.client.coordinated(ctx, t.id, ofTransaction, &initproducerid.Request{
+			TransactionalID: t.id, TransactionTimeoutMs: int32(transactionTimeout.Milliseconds()), ProducerID: producer, ProducerEpoch: epoch,
 		})
 		if err != nil {
 			return err
 		}
 		m := res.(*initproducerid.Response)
-		if code := kgo.Error(m.ErrorCode); ousted(code) {
+		if code := kgo.Error(m.ErrorCode); ousted(code) && producer < 0 {
 			// A transaction of the former owner is being aborted. Who asks without an
 			// epoch cannot be fenced.
 			return kgo.ConcurrentTransactions
@@ -73,12 +86,9 @@ func (c *Client) Transactor(ctx context.Context, id string, codec Codec) (*Trans
 			return code
 		}
 		t.producer, t.epoch = m.ProducerID, m.ProducerEpoch
+		clear(t.next)
 		return nil
 	})
-	if err != nil {
-		return nil, c.explain(id, err)
-	}
-	return t, nil
 }
 
 // Epoch is how often the id has been taken over, by the broker's count.
@@ -100,6 +110,12 @@ func (t *Transactor) Commit(ctx context.Context, tx Transaction) (ends map[Topic
 		return nil, t.err
 	}
 	ends, err = t.commit(ctx, tx)
+	if err == nil && t.doubtful {
+		if t.err = t.take(ctx, t.producer, t.epoch); t.err != nil { // of the next Commit: this one has taken effect
+			t.err = fmt.Errorf("%s: %w: %w", t.id, ErrLost, t.err)
+		}
+		t.doubtful = false
+	}
 	if err == nil {
 		return ends, nil
 	}
@@ -273,6 +289,7 @@ func (t *Transactor) offsets(ctx context.Context, tx Transaction) error {
 	return t.client.groupCall(ctx, tx.Group, func(ctx context.Context) error {
 		res, err := t.client.coordinated(ctx, tx.Group, ofGroup, req)
 		if err != nil {
+			t.doubtful = t.doubtful || brokenLink(err)
 			return err
 		}
 		for _, topic := range res.(*txnoffsetcommit.Response).Topics {
@@ -308,6 +325,7 @@ func (t *Transactor) call(ctx context.Context, f func(context.Context) error) er
 		if err != nil && staleCoordinator(err) {
 			t.client.dropCoordinator(t.id, ofTransaction)
 		}
+		t.doubtful = t.doubtful || brokenLink(err)
 		return err
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	kgo "github.com/segmentio/kafka-go"
 
 	"evalstream/topics"
 	"evalstream/topics/kafka"
@@ -41,19 +42,34 @@ func startMember(t *testing.T, brokers []string, group, in, out string) *member 
 				// A crash takes the sink away in the middle of things.
 				s := kafka.NewSink(alive, o.Transactor, kafka.SinkOptions{Group: o.Group, Member: o.Member, MaxRecords: 200})
 				closing(t, s)
-				tp := kafka.TopicPartition{Topic: in, Partition: o.Partition}
-				err := c.Pump(ctx, tp, o.From[tp], kafka.ReadOptions{MaxBytes: 4 << 10}, func(b kafka.Batch) error {
-					u := kafka.Unit{Offsets: map[kafka.TopicPartition]int64{tp: b.Next}}
-					for _, m := range b.Messages {
-						to := kafka.TopicPartition{Topic: out, Partition: o.Partition}
-						u.Outputs = append(u.Outputs, kafka.Output{To: to, Message: topics.Message{Key: m.Key, Value: m.Value}})
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				var all sync.WaitGroup
+				errs := make([]error, len(o.Partitions))
+				for i, p := range o.Partitions {
+					all.Go(func() {
+						defer cancel()
+						tp := kafka.TopicPartition{Topic: in, Partition: p}
+						errs[i] = c.Pump(ctx, tp, o.From[tp], kafka.ReadOptions{MaxBytes: 4 << 10}, func(b kafka.Batch) error {
+							u := kafka.Unit{Offsets: map[kafka.TopicPartition]int64{tp: b.Next}}
+							for _, m := range b.Messages {
+								to := kafka.TopicPartition{Topic: out, Partition: p}
+								u.Outputs = append(u.Outputs, kafka.Output{To: to, Message: topics.Message{Key: m.Key, Value: m.Value}})
+							}
+							return s.Put(ctx, u)
+						})
+					})
+				}
+				all.Wait()
+				for _, err := range errs {
+					if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, kgo.ErrGenerationEnded) {
+						return err
 					}
-					return s.Put(ctx, u)
-				})
-				if alive.Err() == nil && ctx.Err() != nil {
+				}
+				if alive.Err() == nil {
 					return s.Drain(alive)
 				}
-				return err
+				return alive.Err()
 			})
 	}()
 	return m

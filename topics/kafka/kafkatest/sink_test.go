@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,12 +35,10 @@ func TestSinkTells(t *testing.T) {
 	var order []int // Done is called by one goroutine, and read behind Drain
 	ends := map[int64]int{}
 	for i := range n {
-		u := kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text(fmt.Sprintf("%0100d", i))[0]}}, Done: func(e map[kafka.TopicPartition]int64) {
+		u := kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text(fmt.Sprintf("%0100d", i))[0]}}, Log: tp, Done: func(end int64) {
 			order = append(order, i)
-			if end, ok := e[tp]; ok {
+			if end > 0 {
 				ends[end] = i
-			} else if e != nil {
-				t.Errorf("unit %d ended a transaction and has no end of %v: %v", i, tp, e)
 			}
 		}}
 		if i%7 == 0 {
@@ -59,14 +58,11 @@ func TestSinkTells(t *testing.T) {
 		t.Error("a sink that was drained is not ready")
 	}
 	called, goOn := make(chan struct{}), make(chan struct{})
-	if err := s.Put(t.Context(), kafka.Unit{Done: func(map[kafka.TopicPartition]int64) {
+	if err := s.Put(t.Context(), kafka.Unit{Done: func(int64) {
 		close(called)
 		<-goOn
 	}}); err != nil {
 		t.Fatal(err)
-	}
-	if s.Ready() {
-		t.Error("a sink is ready while a unit waits")
 	}
 	<-called
 	if s.Ready() {
@@ -101,7 +97,7 @@ func TestSinkTells(t *testing.T) {
 		t.Fatal("failed without anything to do")
 	default:
 	}
-	if err := s.Put(t.Context(), kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text("late")[0]}}, Done: func(map[kafka.TopicPartition]int64) {
+	if err := s.Put(t.Context(), kafka.Unit{Outputs: []kafka.Output{{To: tp, Message: text("late")[0]}}, Done: func(int64) {
 		t.Error("Done of a unit that had no effect")
 	}}); err != nil {
 		t.Fatal(err)
@@ -159,4 +155,62 @@ func TestSinkPauses(t *testing.T) {
 	if want := []string{"a", "b", "c", "d", "e", "f"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// A sink that several use tells each the end of its own log, and Drain waits for what was
+// put before it and for nothing else.
+func TestSinkIsShared(t *testing.T) {
+	c := connect(t, cluster(t))
+	logs := []kafka.TopicPartition{{Topic: topic(t, c, 2, nil)}, {}}
+	logs[1] = kafka.TopicPartition{Topic: logs[0].Topic, Partition: 1}
+	s := kafka.NewSink(t.Context(), transactor(t, c, name("tx")), kafka.SinkOptions{Gather: 50 * time.Millisecond})
+	closing(t, s)
+	ends := make([][]int64, len(logs)) // written by one goroutine, and read behind Drain
+	put := func(log, messages int) {
+		t.Helper()
+		u := kafka.Unit{Log: logs[log], Done: func(end int64) { ends[log] = append(ends[log], end) }}
+		for range messages {
+			u.Outputs = append(u.Outputs, kafka.Output{To: logs[log], Message: text("x")[0]})
+		}
+		if err := errors.Join(s.Put(t.Context(), u), s.Flush(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0, 1)
+	put(1, 5)
+	put(0, 2)
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Transactions() != 1 {
+		t.Fatalf("%d transactions, want one: they were put within the time to gather", s.Transactions())
+	}
+	if want := [][]int64{{0, 3}, {5}}; !slices.EqualFunc(ends, want, slices.Equal) {
+		t.Errorf("ends %v, want %v", ends, want)
+	}
+
+	var others sync.WaitGroup
+	stop := make(chan struct{})
+	others.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := s.Put(t.Context(), kafka.Unit{Outputs: []kafka.Output{{To: logs[1], Message: text("y")[0]}}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	put(0, 1)
+	if err := s.Drain(t.Context()); err != nil { // it would wait for ever for all
+		t.Error(err)
+	}
+	if len(ends[0]) != 3 {
+		t.Errorf("%d units have taken effect, want 3", len(ends[0]))
+	}
+	close(stop)
+	others.Wait()
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"evalstream"
 	"evalstream/topics"
@@ -248,5 +250,43 @@ func TestGap(t *testing.T) {
 	r := c.Read(p, 5, kafka.ReadOptions{OnGap: kafka.SkipGap})
 	if batch, err := r.Next(t.Context()); err != nil || batch.Next != 0 {
 		t.Errorf("skipping the gap: %+v, %v", batch, err)
+	}
+}
+
+// A request whose answer was lost may arrive later; what comes after its transaction is
+// written under another epoch, in which it is refused.
+func TestLostAnswerEndsTheEpoch(t *testing.T) {
+	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
+		t.Run(key.Name(), func(t *testing.T) {
+			b := fake(t, 1)
+			c := connect(t, b.ListenAddrs())
+			out, group := topic(t, c, 1, nil), name("g")
+			p := kafka.TopicPartition{Topic: out}
+			tr := transactor(t, c, name("tx"))
+			tx := func(i int) kafka.Transaction {
+				return kafka.Transaction{
+					Messages: map[kafka.TopicPartition][]topics.Message{p: text(fmt.Sprint(i))},
+					Offsets:  map[kafka.TopicPartition]int64{p: int64(i)}, Group: group,
+				}
+			}
+			commit(t, tr, tx(1))
+			first := tr.Epoch()
+			b.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, io.EOF, true })
+			commit(t, tr, tx(2))
+			if tr.Epoch() <= first {
+				t.Errorf("epoch is %d after a lost answer, and was %d before", tr.Epoch(), first)
+			}
+			second := tr.Epoch()
+			commit(t, tr, tx(3))
+			if tr.Epoch() != second {
+				t.Errorf("epoch is %d, want %d: no answer was lost", tr.Epoch(), second)
+			}
+			if d := cmp.Diff([]string{"1", "2", "3"}, values(t, c, p, 3)); d != "" {
+				t.Error(d)
+			}
+			if at, err := c.Committed(t.Context(), group, p); err != nil || at[p] != 3 {
+				t.Errorf("committed %v, error %v", at, err)
+			}
+		})
 	}
 }
