@@ -152,11 +152,6 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		f.segments = append(f.segments, s)
 	}
 	f.awaited = f.awaits(spec.File, cuts)
-	for _, s := range f.segments { // before one of them publishes what another refuses
-		if err := s.Check(ctx); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -326,6 +321,11 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 
 // run lets all segments run until they have ended or one cannot go on.
 func (f *flow) run(ctx context.Context) error {
+	for _, s := range f.segments { // before one of them publishes what another refuses
+		if err := s.Check(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup

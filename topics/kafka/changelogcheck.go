@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 
 	"evalstream/topics"
 )
@@ -60,21 +61,32 @@ func (l *Changelog) newest(ctx context.Context, c *Client) (last topics.Message,
 // Check refuses to run on a state that was made with other options (exit 5). Segments
 // that run together are all asked before the first of them begins: one without a state
 // would publish before another finds that its own does not fit. Where members with other
-// cuts are at work, that is what is said (exit 2).
+// cuts are at work, that is what is said (exit 2). Drain ends it.
 func (s *Segment) Check(ctx context.Context) error {
-	if !s.Remembers {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.mu.Lock()
+	s.stop = stop
+	s.mu.Unlock()
+	if !s.Remembers || s.draining.Load() {
 		return nil
 	}
-	n, err := s.Client.Partitions(ctx, s.From[0])
-	for p := int32(0); err == nil && p < n; p++ {
-		err = s.Client.CheckChangelog(ctx, ChangelogOptions{Topic: s.Changelog(), Partition: p, Partitions: n, Options: s.Options})
-	}
-	if err == nil {
+	err := s.fits(ctx)
+	if err == nil || s.draining.Load() && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	g, asked := s.Client.DescribeGroup(ctx, s.Group())
 	if asked == nil && g.protocol != "" && g.protocol != (laidOut{layout: s.Layout}).ProtocolName() {
 		return anotherLayout(s.Group())
+	}
+	return err
+}
+
+// fits looks at all partitions of the changelog.
+func (s *Segment) fits(ctx context.Context) error {
+	n, err := s.Client.Partitions(ctx, s.From[0])
+	for p := int32(0); err == nil && p < n; p++ {
+		err = s.Client.CheckChangelog(ctx, ChangelogOptions{Topic: s.Changelog(), Partition: p, Partitions: n, Options: s.Options})
 	}
 	return err
 }
