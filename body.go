@@ -118,6 +118,9 @@ type Score struct {
 	Slices    []Slice
 	Revision  int64
 	Settings  *Settings
+	// Again says that no prediction has come: gold, or the end of waiting for it, has made
+	// another score of one that came before. It does not travel.
+	Again bool
 	// Like is a score that equals this one but for its unit and revision, and never
 	// changes: who has seen it once need not look again. nil if none is known; a copy
 	// in which anything else is changed must have nil.

@@ -306,6 +306,8 @@ func (l *lane) emit(ctx context.Context, recs []Record) error {
 	if g := l.r.gatherL; g != nil && g != l {
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		g.source = l.source // for what it rejects
+		defer func() { g.source = nil }()
 		return g.run(ctx, 0, recs)
 	}
 	if l.r.replaying {

@@ -152,10 +152,19 @@ type ResumableSink interface {
 	CutBack(n int64) error
 }
 
-// Damaged says that a state cannot be trusted (exit 5).
+// DamagedError is about a state that cannot be trusted.
+type DamagedError struct{ Err error }
+
+// Error says what is wrong with it.
+func (e *DamagedError) Error() string { return e.Err.Error() }
+
+// Unwrap is what was met.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Damaged says that a state cannot be trusted (exit 5): a [DamagedError].
 func Damaged(err error) error {
 	return &ExitError{
-		Code: ExitState, Err: err,
+		Code: ExitState, Err: &DamagedError{err},
 		Hint: "the state is damaged; name another --state DIR and read the sources from their start",
 	}
 }

@@ -234,7 +234,11 @@ func (a *aggregate) add(group, pattern uint32, status evalstream.Status, pane, s
 	groups, contributes := a.known[group], &a.knownAdds[pattern]
 	for i := range a.sheets {
 		s := &a.sheets[i]
-		a.change(s.cell(groups[s.layout], a.paneIn(s, pane)), status, contributes, sign)
+		c := s.cell(groups[s.layout], a.paneIn(s, pane))
+		a.change(c, status, contributes, sign)
+		if a.kept != nil && sign < 0 && c.empty() {
+			a.emptied(i, c)
+		}
 	}
 }
 
@@ -400,8 +404,9 @@ func (a *aggregate) Tick(_ context.Context, out *evalstream.Out) error {
 
 // partials emits the state of the touched cells, or of all.
 func (a *aggregate) partials(out *evalstream.Out, all bool) {
+	family, _, settings := a.metrics()
 	emit := func(p *evalstream.Partial) {
-		p.Settings, p.Judged, p.Positions = a.settings, a.units.judged, a.positions
+		p.Settings, p.Judged, p.Positions = settings, a.units.judged, a.positions
 		p.Partition, p.Partitions = a.options.Partition, a.options.Partitions
 		out.Emit(evalstream.Record{Body: p, Time: evalstream.NoTime})
 	}
@@ -414,7 +419,7 @@ func (a *aggregate) partials(out *evalstream.Out, all bool) {
 		}
 		for _, c := range cells {
 			emit(&evalstream.Partial{
-				Settled: evalstream.NoTime, Family: familyNames()[max(0, a.family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
+				Settled: evalstream.NoTime, Family: familyNames()[max(0, family)], By: a.cellBy(s, c), Window: s.window.String(), Pane: c.pane, Cell: a.pack(c),
 			})
 		}
 		s.clean()

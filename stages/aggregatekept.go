@@ -10,8 +10,8 @@ import (
 
 // aggregateKept is what aggregate needs to keep its units in a store. What is there
 // is one entry a slot, the names behind their numbers, and a base for each cell that
-// holds more than slots: units that are positions, or were forgotten at the horizon.
-// A cell is its base and its slots.
+// holds more than slots: units that are positions, or were forgotten at the horizon; and
+// for each that is empty. A cell is its base and its slots.
 type aggregateKept struct {
 	shelf   evalstream.Shelf
 	header  bool
@@ -201,6 +201,11 @@ func (a *aggregate) Save(out *evalstream.Out) error {
 	}
 	for _, b := range k.based {
 		if !b.dirty { // let go since
+			continue
+		}
+		if a.hollow(b) {
+			b.dirty = false
+			delete(k.bases[b.sheet], cellKey{b.group, b.pane})
 			continue
 		}
 		val := a.baseValue(b)

@@ -52,8 +52,13 @@ type Aggregation struct {
 	// together with the state. What is kept in a store of windows that are final goes then,
 	// once it was said. Otherwise it stays, since merge begins empty after a crash.
 	Replayed bool
+	// Upserts says that of the results of each key the last one stands, and that what another
+	// process has published before may stand there still: what could have been published and
+	// holds no more is withdrawn when this one first publishes, whether it was or not.
+	Upserts bool
 	// Partition of Partitions is the part of the input that is read here, where
-	// partials of several processes meet; Partitions 0: the runner knows.
+	// partials of several processes meet; Partitions 0: the runner knows. merge takes
+	// partials of so many partitions, or, where it is 0, of as many as the first says.
 	Partition, Partitions int32
 	// Expect is what the scores will be, if that is known beforehand: then groups in
 	// which nothing is scored yet are published too.

@@ -4,7 +4,7 @@ package stages
 type Verb struct {
 	Name    string
 	Doc     string // one line
-	In, Out string // kinds
+	In, Out string // kinds; reviews that come pass aggregate and merge
 	Example string // a command that works
 	Options func() Options
 }
@@ -46,12 +46,12 @@ func All() []Verb {
 			Options: func() Options { return new(ScoreOptions) },
 		},
 		{
-			Name: "aggregate", Doc: "fold scores into rolling metrics, with n and intervals", In: "score", Out: "result",
+			Name: "aggregate", Doc: "fold scores into rolling metrics, with n and intervals", In: "score", Out: "result, partial, review",
 			Example: "zcat testdata/fewshot/predictions_k1_seed160290.ndjson.gz | evalstream parse --as prediction | evalstream score | evalstream aggregate --by run",
 			Options: func() Options { return &AggregateOptions{Every: "10000"} },
 		},
 		{
-			Name: "merge", Doc: "add up the partial states of several partitions", In: "partial", Out: "result",
+			Name: "merge", Doc: "add up the partial states of several partitions", In: "partial", Out: "result, review",
 			Example: "cat testdata/partials/*.ndjson | evalstream merge --by run",
 			Options: func() Options { return new(MergeOptions) },
 		},

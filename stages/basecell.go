@@ -34,6 +34,22 @@ func (a *aggregate) addBase(group, pattern uint32, status evalstream.Status, pan
 	}
 }
 
+// emptied lets a cell have a base, of nothing, when what it held has gone elsewhere: what was
+// published of it is to be taken back, if not by this process.
+func (a *aggregate) emptied(sheet int, c *cell) {
+	if b := a.baseOf(sheet, cellKey{c.group, c.pane}); !b.there && !b.dirty {
+		b.dirty = true
+		a.kept.based = append(a.kept.based, b)
+	}
+}
+
+// hollow says that a base of nothing is not needed: its cell is no longer empty, or no
+// longer there.
+func (a *aggregate) hollow(b *baseCell) bool {
+	c := a.sheets[b.sheet].cells[cellKey{b.group, b.pane}]
+	return !b.there && b.empty() && (c == nil || !c.empty())
+}
+
 // freeKept takes away the base of a cell that is let go.
 func (a *aggregate) freeKept(sheet int, c *cell) {
 	if a.kept == nil {

@@ -22,6 +22,7 @@ type book struct {
 	freed     evalstream.Time // those that end by then were published as final, and are let go
 	judged    int64
 	ended     bool // the final results are out
+	published bool // some results are
 	scored    bool // a scored unit has come, or the family was known beforehand
 	positions bool // some units are positions, which gold cannot wait for
 
@@ -63,19 +64,14 @@ type sheet struct {
 type reader struct {
 	grouping *grouping
 	told     map[cellKey]*told
+	means    map[string]*evalstream.Result // over a field: those that were published, by key, as withdrawn
+	rows     []*evalstream.Result          // of everyRow, when so much was known
+	known    int
 }
 
 type cellKey struct {
 	group uint32
 	pane  int64
-}
-
-// told is what readers of a window know.
-type told struct {
-	closed   bool
-	final    bool
-	revision int64
-	said     map[string]*evalstream.Result // judging: what was published, by key, as withdrawn
 }
 
 func newBook(a Aggregation) *book {
@@ -104,7 +100,7 @@ func (b *book) group(by [][]string) {
 		}
 		for w := range b.options.Windows {
 			s := &b.sheets[k*len(b.options.Windows)+w]
-			s.readers = append(s.readers, reader{grouping: g, told: map[cellKey]*told{}})
+			s.readers = append(s.readers, reader{grouping: g, told: map[cellKey]*told{}, means: map[string]*evalstream.Result{}})
 		}
 	}
 }
@@ -149,6 +145,13 @@ func (b *book) begin(family int, names []string, settings *evalstream.Settings) 
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/values", Reason: fmt.Sprintf("want measures %v, got %v", b.names, names)}
 	}
 	return nil
+}
+
+// metrics is what is known of the scores while workers may be seeing the first one.
+func (b *book) metrics() (family int, names []string, settings *evalstream.Settings) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.family, b.names, b.settings
 }
 
 // expect takes in what the scores will be.
@@ -206,6 +209,7 @@ func (s *sheet) free(then evalstream.Time, gone func(*cell)) {
 	s.order = left
 	for i := range s.readers {
 		maps.DeleteFunc(s.readers[i].told, func(k cellKey, _ *told) bool { return s.window.from(k.pane).End <= then })
+		maps.DeleteFunc(s.readers[i].means, func(_ string, r *evalstream.Result) bool { return r.Window.End <= then })
 	}
 }
 

@@ -119,13 +119,16 @@ func (c *cell) merge(o *cell, sign int64) {
 	}
 }
 
-// pack is the cell in the form in which it travels.
+// pack is the cell in the form in which it travels: one for each content, whatever the cell
+// has held before.
 func (b *book) pack(c *cell) evalstream.Cell {
 	out := evalstream.Cell{N: c.n, Pending: c.pending, Unjudged: c.unjudged, Expired: c.expired}
-	switch b.family {
+	family, names, _ := b.metrics()
+	switch family {
 	case retrieval:
-		if len(c.sums) > 0 {
-			out.Measures, out.Sums = b.names, slices.Clone(c.sums)
+		if len(names) > 0 {
+			out.Measures, out.Sums = names, make([]evalstream.Nano, len(names))
+			copy(out.Sums, c.sums)
 		}
 	case fewshot:
 		for r, p := range c.relations {

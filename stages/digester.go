@@ -69,6 +69,9 @@ func (d *digester) Digest(in []evalstream.Record, dst []evalstream.Observation, 
 			out.RejectRecord(&in[i], evalstream.Fault{Class: evalstream.ClassStage, Reason: "aggregate: want score, got " + in[i].Body.Kind()})
 			continue
 		}
+		if s.Again && in[i].Time == evalstream.NoTime && d.a.timed {
+			continue // its prediction was rejected for that when it came
+		}
 		o, f := d.observe(s, in[i].Time)
 		if f != nil {
 			d.count(&d.a.refused, &d.refused)

@@ -238,30 +238,6 @@ func (b *book) readJudges(dst []*evalstream.Result, base evalstream.Result, dime
 	return dst
 }
 
-// gone appends an empty result for each that was published of the view and is not
-// among the present ones: which results there are depends on who was heard.
-func (*book) gone(dst []*evalstream.Result, v *view, present []*evalstream.Result) []*evalstream.Result {
-	t := v.reader.told[cellKey{v.group, v.pane}]
-	if t == nil {
-		return dst
-	}
-	now := make(map[string]*evalstream.Result, len(present))
-	for _, r := range present {
-		now[string(appendResultKey(nil, r))] = &evalstream.Result{
-			Metric: r.Metric, By: r.By, Window: r.Window, Settings: r.Settings, MissingUnknown: "withdrawn", Undefined: "withdrawn", NoInterval: "withdrawn",
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(t.said)) {
-		if now[key] == nil {
-			r := *t.said[key]
-			r.Revision = t.revision
-			dst = append(dst, &r)
-		}
-	}
-	t.said = now
-	return dst
-}
-
 // panelNotes says that nobody decides, or which of the panel gave no verdict at all.
 func (b *book) panelNotes() []string {
 	judges, dimensions := map[string]bool{}, map[string]bool{}

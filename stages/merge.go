@@ -18,7 +18,7 @@ func NewMerge(a Aggregation) (func() (evalstream.Stage, error), error) {
 		return nil, err
 	}
 	return func() (evalstream.Stage, error) {
-		m := &merge{book: newBook(a), last: map[string]*spoken{}, judgedBy: map[string]int64{}, settledBy: map[string]evalstream.Time{}, heard: map[int32]bool{}}
+		m := &merge{book: newBook(a), expected: a.Partitions, last: map[string]*spoken{}, judgedBy: map[string]int64{}, settledBy: map[string]evalstream.Time{}, heard: map[int32]bool{}}
 		return m, m.expect(a.Expect)
 	}, nil
 }
@@ -81,6 +81,8 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 	switch {
 	case p.Partition < 0 || p.Partition >= max(1, p.Partitions):
 		return &evalstream.Fault{Class: evalstream.ClassSchema, Path: "/partition", Reason: fmt.Sprintf("want a number below %d, the number of partitions, got %d", p.Partitions, p.Partition)}
+	case m.options.Partitions > 0 && p.Partitions != m.expected:
+		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/partitions", Reason: fmt.Sprintf("want partials of %d partitions, as the input of aggregate has, got one of %d; something else writes here", m.expected, p.Partitions)}
 	case m.expected > 0 && p.Partitions != m.expected:
 		return &evalstream.Fault{Class: evalstream.ClassStage, Path: "/partitions", Reason: fmt.Sprintf("want partials of %d partitions, as the first said, got one of %d", m.expected, p.Partitions)}
 	}
@@ -139,7 +141,8 @@ func (m *merge) take(p *evalstream.Partial) *evalstream.Fault {
 		total.merge(old.cell, -1)
 	}
 	total.merge(c, 1)
-	m.scored = m.scored || c.n > 0
+	// A partition that has seen a scored unit says what the metrics are, also where none is left.
+	m.scored = m.scored || c.n > 0 || p.Settings != nil || len(p.Cell.Measures) > 0
 	c.group, c.pane = total.group, total.pane
 	m.last[string(m.key)] = &spoken{s, c}
 	return nil

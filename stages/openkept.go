@@ -368,7 +368,7 @@ func (o *openScore) endKept(out *evalstream.Out) error {
 			if u.runs[i].status == evalstream.Pending {
 				r := u.runs[i]
 				r.status = o.last(&r)
-				out.Emit(o.score(&evalstream.Record{}, u.shelved.name, &r))
+				out.Emit(o.score(&evalstream.Record{}, u.shelved.name, &r, true))
 			}
 		}
 		return true

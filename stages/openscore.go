@@ -348,13 +348,13 @@ func (o *openScore) say(rec *evalstream.Record, unit string, u *openUnit, r *ope
 		return
 	}
 	r.said, r.status, r.saidGold, r.values = true, status, gold, values
-	out.Emit(o.score(rec, unit, r))
+	out.Emit(o.score(rec, unit, r, !fresh))
 }
 
-func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun) evalstream.Record {
+func (o *openScore) score(rec *evalstream.Record, unit string, r *openRun, again bool) evalstream.Record {
 	s := &evalstream.Score{
 		Unit: strings.Clone(unit), Run: r.run, Status: r.status, Slices: r.slices, Revision: r.revision,
-		Settings: o.settings[retrieval],
+		Settings: o.settings[retrieval], Again: again,
 	}
 	if r.fewshot {
 		s.Settings = o.settings[fewshot]
@@ -449,7 +449,7 @@ func (o *openScore) age(name string, u *openUnit, limit evalstream.Time, out *ev
 		}
 		if r.status == evalstream.Pending {
 			r.status = evalstream.Expired
-			out.Emit(o.score(&evalstream.Record{}, name, r))
+			out.Emit(o.score(&evalstream.Record{}, name, r, true))
 		}
 		o.tallies.run(r, r.status)
 	}
@@ -475,7 +475,7 @@ func (o *openScore) end(out *evalstream.Out) {
 		for i := range u.runs {
 			if r := &u.runs[i]; r.status == evalstream.Pending {
 				r.status = o.last(r)
-				out.Emit(o.score(&evalstream.Record{}, unit, r))
+				out.Emit(o.score(&evalstream.Record{}, unit, r, true))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -39,7 +40,7 @@ func (b *book) publish(out *evalstream.Out, final bool) error {
 			views, withdrawn := b.views(s, &s.readers[k], final)
 			var err error
 			if b.options.Over != "" {
-				results, err = b.readOver(results, views, withdrawn, final)
+				results, err = b.readOver(results, &s.readers[k], views, withdrawn, final)
 			} else {
 				results, err = b.read(results, views, final)
 			}
@@ -52,6 +53,7 @@ func (b *book) publish(out *evalstream.Out, final bool) error {
 		}
 		s.clean()
 	}
+	b.published = true
 	emitResults(out, results)
 	return nil
 }
@@ -124,7 +126,7 @@ func (b *book) views(s *sheet, r *reader, final bool) (due, withdrawn []view) {
 		seen[key] = true
 		v := viewOf(s, r, group, pane)
 		if v.sum.empty() && b.missingOf(&v) <= 0 {
-			if r.told[key] != nil {
+			if b.mayStand(r, key) {
 				withdrawn = append(withdrawn, v)
 			}
 			return
@@ -187,6 +189,7 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 	slices.SortFunc(views, func(x, y view) int {
 		return cmp.Or(cmp.Compare(x.pane, y.pane), namedOther(x.values)-namedOther(y.values), cmp.Compare(y.units, x.units), slices.Compare(x.values, y.values))
 	})
+	rests := map[int64]bool{}
 	for from := 0; from < len(views); {
 		to := from
 		for to < len(views) && views[to].pane == views[from].pane {
@@ -195,9 +198,9 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 		n := min(b.options.MaxGroups, to-from)
 		kept = append(kept, views[from:from+n]...)
 		if from+n < to {
-			rest := view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window}
+			rest := restOf(s, r, views[from].pane)
 			for i := from + n; i < to; i++ {
-				if r.told[cellKey{views[i].group, views[i].pane}] != nil && namedOther(views[i].values) == 0 {
+				if b.mayStand(r, cellKey{views[i].group, views[i].pane}) && namedOther(views[i].values) == 0 {
 					gone := views[i]
 					gone.sum = cell{}
 					withdrawn = append(withdrawn, gone)
@@ -206,12 +209,22 @@ func (b *book) fold(s *sheet, r *reader, views, withdrawn []view) (kept, gone []
 				rest.touched = rest.touched || views[i].touched
 			}
 			kept = append(kept, rest)
-		} else if r.told[cellKey{noRelation, views[from].pane}] != nil {
-			withdrawn = append(withdrawn, view{sheet: s, reader: r, other: true, group: noRelation, pane: views[from].pane, window: views[from].window})
+			rests[rest.pane] = true
 		}
 		from = to
 	}
+	for _, v := range slices.Concat(views, withdrawn) {
+		if !rests[v.pane] && b.mayStand(r, cellKey{noRelation, v.pane}) {
+			rests[v.pane] = true
+			withdrawn = append(withdrawn, restOf(s, r, v.pane))
+		}
+	}
 	return kept, withdrawn
+}
+
+// restOf is the group of small groups of a window, with nothing in it yet.
+func restOf(s *sheet, r *reader, pane int64) view {
+	return view{sheet: s, reader: r, other: true, group: noRelation, pane: pane, window: s.window.from(pane)}
 }
 
 // namedOther is 1 for a group whose values are all as those of the rest, else 0.
@@ -268,8 +281,8 @@ func (b *book) read(dst []*evalstream.Result, views []view, final bool) ([]*eval
 			return dst, err
 		}
 		b.finish(dst[from:], v, final)
-		if b.family == judging {
-			dst = b.gone(dst, v, dst[from:])
+		if b.varies() {
+			dst = b.gone(dst, v, dst[from:], final)
 		}
 	}
 	return dst, nil
@@ -277,13 +290,7 @@ func (b *book) read(dst []*evalstream.Result, views []view, final bool) ([]*eval
 
 // finish sets what all metrics of a view share.
 func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
-	s, r := v.sheet, v.reader
-	key := cellKey{v.group, v.pane}
-	t := r.told[key]
-	if t == nil {
-		t = new(told)
-		r.told[key] = t
-	}
+	s, t := v.sheet, b.toldOf(v)
 	if t.closed && v.touched {
 		t.revision++
 	}
@@ -301,13 +308,14 @@ func (b *book) finish(rs []*evalstream.Result, v *view, final bool) {
 func (b *book) withdraw(dst []*evalstream.Result, views []view) []*evalstream.Result {
 	for i := range views {
 		v := &views[i]
-		from := len(dst)
-		if b.family == judging {
-			dst = b.gone(dst, v, nil)
-		}
-		dst, _ = b.readView(dst, v, b.by(v))
-		for _, r := range dst[from:] {
-			r.Undefined = "withdrawn"
+		if b.varies() {
+			dst = b.gone(dst, v, nil, true)
+		} else {
+			from := len(dst)
+			dst, _ = b.readView(dst, v, b.by(v))
+			for _, r := range dst[from:] {
+				r.Undefined = "withdrawn"
+			}
 		}
 		delete(v.reader.told, cellKey{v.group, v.pane})
 	}
@@ -578,8 +586,9 @@ func (b *book) agreement(c *cell) (metric.Domain, []metric.PatternCount, error) 
 
 // readOver appends the mean over the groups that differ in the over field alone, where
 // one of them was touched or has closed. withdrawn are groups that hold nothing any more.
-func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final bool) ([]*evalstream.Result, error) {
+func (b *book) readOver(dst []*evalstream.Result, reader *reader, views, withdrawn []view, final bool) ([]*evalstream.Result, error) {
 	type mean struct {
+		key    string
 		first  *evalstream.Result
 		values []float64
 		due    bool
@@ -599,7 +608,7 @@ func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final
 			key := string(appendResultKey(nil, r))
 			m := means[key]
 			if m == nil {
-				m = &mean{first: r}
+				m = &mean{key: key, first: r}
 				means[key] = m
 				order = append(order, m)
 			} else {
@@ -614,11 +623,24 @@ func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final
 			m.due = m.due || final || v.touched || r.Closed && !wasClosed || r.Final && !wasFinal
 		}
 	}
-	for _, r := range b.withdraw(nil, withdrawn) {
-		if m := means[string(appendResultKey(nil, r))]; m != nil {
-			m.due = true // the others remain
-		} else {
-			r.Over, r.Missing, r.MissingUnknown = b.options.Over, 0, "known by run only"
+	if b.inherits() {
+		for _, v := range slices.Concat(views, withdrawn) {
+			maps.Copy(reader.means, b.possible(&v))
+		}
+	}
+	for i := range withdrawn {
+		v := &withdrawn[i]
+		for key := range b.possible(v) {
+			if m := means[key]; m != nil {
+				m.due = true // the others remain
+			}
+		}
+		delete(reader.told, cellKey{v.group, v.pane})
+	}
+	for key, r := range reader.means { // all groups are there: what is not among them is gone
+		if means[key] == nil {
+			delete(reader.means, key)
+			r.Over = b.options.Over
 			dst = append(dst, r)
 		}
 	}
@@ -627,6 +649,7 @@ func (b *book) readOver(dst []*evalstream.Result, views, withdrawn []view, final
 			continue
 		}
 		r := m.first
+		reader.means[m.key] = asWithdrawn(r)
 		value, sd := metric.MeanSD(m.values)
 		r.Intervals, r.NoInterval = nil, "sd says how far the groups differ; it is not an interval"
 		r.Ratio, r.Num, r.Den, r.Of, r.Agreed = false, 0, 0, 0, false

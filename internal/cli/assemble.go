@@ -18,6 +18,7 @@ type stage struct {
 	options    stages.Options
 	via        string // topic behind it; "" if it is in one process with the next one
 	auto       bool   // it is the parse that reads what another process has written
+	partials   int32  // merge: partitions that it gets partials of; 0: as they say
 	line       int    // in the pipeline file
 	column     int
 }
@@ -271,6 +272,9 @@ func mergeStep(list []stage, i int, o *stages.MergeOptions, c *common) (func() (
 	}
 	if agg.Expect, err = expected(list[:i]); err != nil {
 		return nil, "", wrapUsage("%w", err)
+	}
+	if n := list[i].partials; n > 0 {
+		agg.Partitions = n
 	}
 	f, err := stages.NewMerge(agg)
 	return f, "put the partials of all partitions together", wrapUsage("%w", err)

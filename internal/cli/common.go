@@ -95,6 +95,7 @@ func (c *common) declareReading(fs *flag.FlagSet) {
 func (c *common) aggregation(a *stages.Aggregation) error {
 	a.Horizon, a.MaxOutOfOrder = time.Duration(c.horizon), time.Duration(c.maxOutOfOrder)
 	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
+	a.Upserts = c.fromTopics // what an earlier process has published still stands
 	return a.Check()
 }
 

@@ -23,6 +23,7 @@ func cutUp(ctx context.Context, list []stage, spec *evalstream.Spec, e *ends, pa
 		return nil, err
 	}
 	var out []stage
+	var partials int32 // partitions that the last aggregate reads
 	input := e.from[0] // of the segment
 	for i, s := range list {
 		given := slices.ContainsFunc(spec.Stages[i].Options, func(o evalstream.Option) bool { return o.Name == "every" })
@@ -35,13 +36,14 @@ func cutUp(ctx context.Context, list []stage, spec *evalstream.Spec, e *ends, pa
 			if err != nil {
 				return nil, err
 			}
+			partials = n
 			merged := i+1 < len(list) && list[i+1].verb == "merge"
 			if n > 1 && s.via == "" {
 				s.via = spec.Name + ".partials"
 			}
 			if n > 1 && !merged {
 				via := s
-				merge := stage{verb: "merge", name: "merge", options: &stages.MergeOptions{AggregateOptions: stages.AggregateOptions{Every: o.Every}}}
+				merge := stage{verb: "merge", name: "merge", partials: n, options: &stages.MergeOptions{AggregateOptions: stages.AggregateOptions{Every: o.Every}}}
 				if i+1 == len(list) {
 					out = append(out, via, merge)
 					continue
@@ -52,6 +54,7 @@ func cutUp(ctx context.Context, list []stage, spec *evalstream.Spec, e *ends, pa
 			if !given {
 				o.Every = defaultEvery
 			}
+			s.partials = partials
 		}
 		if s.via != "" {
 			input = s.via

@@ -59,10 +59,19 @@ func waitsForTime(list []stage, c *common) bool {
 	})
 }
 
-// watch looks once a second until stop is called, which waits until nothing is told any
-// more.
-func (h *heldBack) watch(ctx context.Context, tell func(string)) (stop func()) {
-	if len(h.segments) == 0 {
+// looks are those of its segments.
+func (h *heldBack) looks() []func(now time.Time) string {
+	var all []func(time.Time) string
+	for _, s := range h.segments {
+		all = append(all, s.look)
+	}
+	return all
+}
+
+// keepLooking takes each look once a second until stop is called, which waits until nothing is
+// told any more.
+func keepLooking(ctx context.Context, tell func(string), looks []func(now time.Time) string) (stop func()) {
+	if len(looks) == 0 {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -76,8 +85,8 @@ func (h *heldBack) watch(ctx context.Context, tell func(string)) (stop func()) {
 			case <-ctx.Done():
 				return
 			case now := <-t.C:
-				for _, s := range h.segments {
-					if text := s.look(now); text != "" {
+				for _, look := range looks {
+					if text := look(now); text != "" {
 						tell(text)
 					}
 				}

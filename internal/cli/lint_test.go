@@ -121,8 +121,8 @@ func TestLint(t *testing.T) {
 
 	// Stages together.
 	f("stages:\n  - score: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "score", which leaves score, review alone`)
-	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: step "aggregate": aggregate reads score: want it before step "merge", which leaves result alone`)
-	f("stages:\n  - aggregate: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "aggregate", which leaves result, partial alone`)
+	f("stages:\n  - merge: {}\n  - aggregate: {}\n", `3:5: step "aggregate": aggregate reads score: want it before step "merge", which leaves result, review alone`)
+	f("stages:\n  - aggregate: {}\n  - score: {}\n", `3:5: step "score": score reads run, qrel, prediction, rating, verdict: want it before step "aggregate", which leaves result, partial, review alone`)
 	f("stages:\n  - score: {}\n  - aggregate: {}\n  - merge: {}\n")
 	f("stages:\n  - context-prefix: {}\n  - parse: {}\n  - context-prefix: {}\n    as: again\n", `3:5: step "parse": parse reads lines: want it in front or behind a via:, got it after step "context-prefix"`)
 	f("stages:\n  - context-prefix: {}\n  - context-prefix: {}\n", `3:5: pipeline: step "context-prefix": want a name of its own, got it twice; rename one with as: NAME`)

@@ -29,10 +29,7 @@ func checkOrder(list []stage) error {
 		if flow != nil && !slices.ContainsFunc(reads, func(kind string) bool { return slices.Contains(flow, kind) }) {
 			return evalstream.Usagef("step %q: %s reads %s: want it before step %q, which leaves %s alone", s.name, s.verb, v.In, last, strings.Join(flow, ", "))
 		}
-		switch s.verb {
-		case "aggregate":
-			flow = []string{"result", "partial"}
-		case "score", "merge":
+		if s.verb == "score" || s.verb == "aggregate" || s.verb == "merge" {
 			flow = strings.Split(v.Out, ", ")
 		}
 		last = s.name

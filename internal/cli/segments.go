@@ -75,7 +75,7 @@ func (e *env) runTopics(cmd *cobra.Command, spec *evalstream.Spec, list []stage,
 		if err := f.plan(ctx, spec, list, only, untilEnd); err != nil {
 			return err
 		}
-		return f.execute(ctx, sink)
+		return f.damaged(f.execute(ctx, sink))
 	}())
 }
 
@@ -86,6 +86,7 @@ type flow struct {
 	cache    string // directory; "": none
 	segments []*kafka.Segment
 	timed    bool // a step waits for event time
+	awaited  []*awaited
 
 	lines atomic.Int64
 	mu    sync.Mutex
@@ -150,6 +151,7 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		}
 		f.segments = append(f.segments, s)
 	}
+	f.awaited = f.awaits(spec.File, cuts)
 	return nil
 }
 
@@ -191,6 +193,19 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	}
 	s.Session, err = f.sessionTime()
 	return s, err
+}
+
+// damaged says what to do where what is damaged is a copy of the state.
+func (f *flow) damaged(err error) error {
+	e, ok := errors.AsType[*evalstream.ExitError](err)
+	if _, is := errors.AsType[*evalstream.DamagedError](err); !ok || !is {
+		return err
+	}
+	hint := "the changelog cannot be read: stop all members and run evalstream topics reset PIPELINE.yaml, which reads the inputs from their start"
+	if f.cache != "" {
+		hint = "remove " + f.cache + " and run it again: it is a copy, and is made again from the changelogs, which have all of it"
+	}
+	return &evalstream.ExitError{Code: e.Code, Err: e.Err, Hint: hint}
 }
 
 // sessionTime is how long a member of a group may be silent.
@@ -269,7 +284,13 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 		}
 	}
 	held := f.heldBack()
-	stop := held.watch(ctx, f.tell(progress))
+	looks := held.looks()
+	if !f.common.quiet {
+		for _, a := range f.awaited {
+			looks = append(looks, a.look)
+		}
+	}
+	stop := keepLooking(ctx, f.tell(progress), looks)
 	err = f.run(ctx)
 	stop()
 	progress.Stop()
@@ -304,6 +325,11 @@ func (f *flow) execute(ctx context.Context, sink evalstream.Sink) error {
 
 // run lets all segments run until they have ended or one cannot go on.
 func (f *flow) run(ctx context.Context) error {
+	for _, s := range f.segments { // before one of them publishes what another refuses
+		if err := s.Check(ctx); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup

@@ -68,15 +68,6 @@ func (t *takeover) say() {
 	if len(t.loaded) == 0 {
 		return
 	}
-	slices.Sort(t.loaded)
-	var numbers []string
-	for _, p := range t.loaded {
-		numbers = append(numbers, fmt.Sprint(p))
-	}
-	what := "partition "
-	if len(numbers) > 1 {
-		what = "partitions "
-	}
 	state := ""
 	if t.entries > 0 {
 		entries := count(t.entries) + " entries"
@@ -85,6 +76,19 @@ func (t *takeover) say() {
 		}
 		state = fmt.Sprintf(" (state %s in %.1f s)", entries, t.took.Seconds())
 	}
-	t.tell(t.segment + ": " + what + strings.Join(numbers, ", ") + " taken over" + state)
+	t.tell(t.segment + ": " + partitionsText(t.loaded) + " taken over" + state)
 	t.loaded, t.took, t.entries = nil, 0, 0
+}
+
+// partitionsText names partitions: "partition 1", "partitions 0, 2".
+func partitionsText(ps []int32) string {
+	var numbers []string
+	for _, p := range slices.Sorted(slices.Values(ps)) {
+		numbers = append(numbers, fmt.Sprint(p))
+	}
+	what := "partition "
+	if len(numbers) > 1 {
+		what = "partitions "
+	}
+	return what + strings.Join(numbers, ", ")
 }

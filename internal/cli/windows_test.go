@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -265,5 +267,35 @@ func TestFinalStands(t *testing.T) {
 	}
 	if before == 0 {
 		t.Error("want results that are final before the end, got none")
+	}
+}
+
+// TestOneRejectWithoutTime: a prediction without a time is rejected where windows are cut by it, once
+// and at its own line, whether it is judged later, or never.
+func TestOneRejectWithoutTime(t *testing.T) {
+	timeless := func(q string) string {
+		return fmt.Sprintf(`{"kind":"run","query_id":%q,"run":"a","top":[{"id":"p1"}]}`, q)
+	}
+	input := lines(dated("q1", "09:10:00", "p1", ""), timeless("judged"), timeless("never"),
+		`{"kind":"qrel","query_id":"q1","passage_id":"p1"}`, `{"kind":"qrel","query_id":"judged","passage_id":"p1"}`, timeless("judged"))
+	for _, state := range []string{"", "state: " + filepath.Join(t.TempDir(), "state")} {
+		rejects := filepath.Join(t.TempDir(), "rejects.ndjson")
+		pipeline := save(t, "p.yaml", lines(state, "max_rejects: 3", "stages:", "  - score: {measure: success@1}", "  - aggregate: {by: run, window: [all, 1h]}"))
+		succeed(t, input, "run", "--rejects", rejects, pipeline)
+		data, err := os.ReadFile(rejects)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(string(data)) {
+			var r struct{ Pos, Stage string }
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, r.Pos+" "+r.Stage)
+		}
+		if want := []string{"<stdin>:2 aggregate", "<stdin>:3 aggregate", "<stdin>:6 aggregate"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", state, got, want)
+		}
 	}
 }

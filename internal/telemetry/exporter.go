@@ -52,6 +52,7 @@ func families() []family {
 		{"evalstream_result_high", "gauge", "Upper end of the interval of evalstream_result."},
 		{"evalstream_result_low", "gauge", "Lower end of the interval of evalstream_result."},
 		{"evalstream_result_n", "gauge", "Scored units that evalstream_result rests on."},
+		{"evalstream_result_window_start_timestamp_seconds", "gauge", "Start of the window that evalstream_result is of."},
 		{"evalstream_series_dropped_total", "counter", "Results without series of their own, shown as __other__."},
 		{"evalstream_source_bytes", "gauge", "Bytes read of the inputs."},
 		{"evalstream_source_lag_records", "gauge", "Offsets still to be read when brokers last answered."},

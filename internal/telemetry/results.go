@@ -30,11 +30,21 @@ type results struct {
 // shown is a result that has series.
 type shown struct {
 	labels []label
-	has    [4]bool // by family
+	has    [shownFamilies]bool
 }
 
-// windowing is the newest window of a length that was shown.
-type windowing struct{ start evalstream.Time }
+// windowing is the window of a length that is shown.
+type windowing struct {
+	start, end evalstream.Time
+	closed     bool
+}
+
+// past says that a result of another window is not to be shown in place of w's: it is older,
+// or has begun while w, which overlaps it, is not complete. Of hopping windows the one that
+// has begun last holds the records of a step alone.
+func (w windowing) past(r *evalstream.Result) bool {
+	return r.Window.Start < w.start || r.Window.Start > w.start && r.Window.Start < w.end && !w.closed
+}
 
 // pooled is what the results without series add up to.
 type pooled struct {
@@ -80,14 +90,16 @@ const (
 	low
 	high
 	units
+	begun // of windows that are cut by time
+	shownFamilies
 )
 
-func resultFamilies() [4]string {
-	return [4]string{"evalstream_result", "evalstream_result_low", "evalstream_result_high", "evalstream_result_n"}
+func resultFamilies() [shownFamilies]string {
+	return [shownFamilies]string{"evalstream_result", "evalstream_result_low", "evalstream_result_high", "evalstream_result_n", "evalstream_result_window_start_timestamp_seconds"}
 }
 
 // take shows a result in place of the one before of the same metric, group and length of
-// window; a window older than one that was shown is past. A withdrawn result is shown no
+// window, unless that one is of a window to be shown first. A withdrawn result is shown no
 // more, an undefined one with its n alone.
 func (s *results) take(r *evalstream.Result) {
 	labels := make([]label, 0, 2+len(r.By))
@@ -96,10 +108,8 @@ func (s *results) take(r *evalstream.Result) {
 		labels = append(labels, label{strings.Clone(by.Name), strings.Clone(literalText(by.Value))})
 	}
 	key := series("", labels...)
-	if !r.Window.All {
-		if t, ok := s.times[key]; ok && r.Window.Start < t.start {
-			return
-		}
+	if w, ok := s.times[key]; ok && !r.Window.All && (w.past(r) || r.Undefined == "withdrawn" && r.Window.Start != w.start) {
+		return
 	}
 	if r.Undefined == "withdrawn" {
 		s.forget(key)
@@ -113,21 +123,21 @@ func (s *results) take(r *evalstream.Result) {
 		s.own[key] = have
 	}
 	if !r.Window.All && (have != nil || len(s.times) < 2*s.max) {
-		s.times[key] = windowing{r.Window.Start}
+		s.times[key] = windowing{r.Window.Start, r.Window.End, r.Closed}
 	}
 	if have == nil {
 		s.pool(key, labels, r)
 		return
 	}
-	values := [4]float64{value: r.Value, units: float64(r.N)}
-	has := [4]bool{value: r.Undefined == "" && finite(r.Value), units: true}
+	values := [shownFamilies]float64{value: r.Value, units: float64(r.N), begun: time.Duration(r.Window.Start).Seconds()}
+	has := [shownFamilies]bool{value: r.Undefined == "" && finite(r.Value), units: true, begun: !r.Window.All}
 	if iv, ok := intervalOf(r); ok && has[value] && finite(iv.Low) && finite(iv.High) {
 		values[low], values[high], has[low], has[high] = iv.Low, iv.High, true, true
 	}
 	s.show(have, values, has)
 }
 
-func (s *results) show(have *shown, values [4]float64, has [4]bool) {
+func (s *results) show(have *shown, values [shownFamilies]float64, has [shownFamilies]bool) {
 	for i, family := range resultFamilies() {
 		name := series(family, have.labels...)
 		switch {
@@ -143,7 +153,7 @@ func (s *results) show(have *shown, values [4]float64, has [4]bool) {
 func (s *results) forget(key string) {
 	delete(s.times, key)
 	if have := s.own[key]; have != nil {
-		s.show(have, [4]float64{}, [4]bool{})
+		s.show(have, [shownFamilies]float64{}, [shownFamilies]bool{})
 		delete(s.own, key)
 		return
 	}
@@ -196,8 +206,8 @@ func (s *results) unpool(key string, labels []label) {
 
 func (s *results) tell(p *pooled) {
 	there := len(p.parts) > 0
-	has := [4]bool{value: there && p.odd == 0 && p.sum.den > 0, units: there}
-	values := [4]float64{units: float64(p.sum.n)}
+	has := [shownFamilies]bool{value: there && p.odd == 0 && p.sum.den > 0, units: there}
+	values := [shownFamilies]float64{units: float64(p.sum.n)}
 	if has[value] {
 		values[value] = p.sum.num.Float() / float64(p.sum.den)
 	}

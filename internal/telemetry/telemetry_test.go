@@ -212,19 +212,49 @@ func TestResults(t *testing.T) {
 	want(map[string]float64{})
 
 	// Of windows of one length the newest is shown.
-	hour := func(n int64, num int64) *evalstream.Result {
+	from := func(start time.Duration, num int64) *evalstream.Result {
 		r := result(num, 4)
-		r.Window = evalstream.Window{Start: evalstream.Time(n * int64(time.Hour)), End: evalstream.Time((n + 1) * int64(time.Hour))}
+		r.Window = evalstream.Window{Start: evalstream.Time(start), End: evalstream.Time(start + time.Hour)}
 		return r
 	}
-	e.Result(hour(7, 1))
-	e.Result(hour(8, 2))
-	e.Result(hour(7, 3))
-	want(map[string]float64{"result metric=success@1 window=1h": .5, "result_n metric=success@1 window=1h": 4})
-	late := hour(8, 0)
+	shows := func(start time.Duration, value float64) {
+		t.Helper()
+		want(map[string]float64{
+			"result metric=success@1 window=1h": value, "result_n metric=success@1 window=1h": 4,
+			"result_window_start_timestamp_seconds metric=success@1 window=1h": start.Seconds(),
+		})
+	}
+	const h, m = time.Hour, time.Minute
+	e.Result(from(7*h, 1))
+	e.Result(from(8*h, 2))
+	e.Result(from(7*h, 3))
+	shows(8*h, .5)
+	late := from(8*h, 0)
 	late.Undefined = "withdrawn"
 	e.Result(late)
 	want(map[string]float64{})
+
+	// Of those that overlap the one that is nearest to its end, which is the fullest.
+	for start := 8 * h; start <= 9*h-5*m; start += 5 * m {
+		e.Result(from(start, 1))
+	}
+	shows(8*h, .25)
+	e.Result(from(8*h+5*m, 2))
+	shows(8*h, .25)
+	gone := from(8*h+10*m, 2)
+	gone.Undefined = "withdrawn"
+	e.Result(gone)
+	shows(8*h, .25)
+	closed := from(8*h, 3)
+	closed.Closed = true
+	e.Result(closed)
+	shows(8*h, .75)
+	e.Result(from(8*h+5*m, 4))
+	shows(8*h+5*m, 1)
+	e.Result(from(8*h+10*m, 1))
+	shows(8*h+5*m, 1)
+	e.Result(from(9*h+5*m, 2)) // which it does not reach: it may never close
+	shows(9*h+5*m, .5)
 }
 
 func TestLabels(t *testing.T) {

@@ -94,12 +94,9 @@ const noteKey = "changelog"
 // is exit 5.
 func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Changelog, error) {
 	l := &Changelog{opt: opt}
-	n, err := c.Partitions(ctx, opt.Topic)
+	err := l.counted(ctx, c)
 	if err != nil {
 		return nil, err
-	}
-	if n != opt.Partitions {
-		return nil, l.unfit("topic has %d partitions, its inputs have %d", n, opt.Partitions)
 	}
 	if l.limit, err = c.limit(ctx, opt.Topic); err != nil {
 		return nil, c.explain(opt.Topic, err)
@@ -137,6 +134,15 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 		return nil, err
 	}
 	return l, nil
+}
+
+// counted compares the topic's partitions with those of its inputs.
+func (l *Changelog) counted(ctx context.Context, c *Client) error {
+	n, err := c.Partitions(ctx, l.opt.Topic)
+	if err == nil && n != l.opt.Partitions {
+		err = l.unfit("topic has %d partitions, its inputs have %d", n, l.opt.Partitions)
+	}
+	return err
 }
 
 // span is how long the topic remembers deletions; 0 if that cannot be known. A topic

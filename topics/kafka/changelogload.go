@@ -39,17 +39,15 @@ func (l *Changelog) load(ctx context.Context, c *Client, first, from, end int64)
 		return err
 	}
 	if ld.behind > 0 {
-		return l.unfit("%d entries without a checkpoint behind them: something else writes to this topic", ld.behind)
+		return l.unfinished(ld.behind)
 	}
 	if ld.last.Key == nil && !l.resumes() {
 		l.note.Millis = l.asked
 		return l.adopt("")
 	}
-	var e checkpointEntry
-	if ld.last.Key != nil {
-		if err := json.Unmarshal(ld.last.Value, &e); err != nil {
-			return l.unfit("checkpoint at offset %d cannot be read: %w", ld.last.Offset, err)
-		}
+	e, err := l.entry(&ld.last)
+	if err != nil {
+		return err
 	}
 	if l.resumes() && e.ID != l.note.ID {
 		if err := l.clear(ctx, c, "the topic was deleted and made again"); err != nil {
@@ -57,7 +55,7 @@ func (l *Changelog) load(ctx context.Context, c *Client, first, from, end int64)
 		}
 		return l.load(ctx, c, first, first, end)
 	}
-	if err := l.fits(&e, ld.last.Offset); err != nil {
+	if err := l.fits(e, ld.last.Offset); err != nil {
 		return err
 	}
 	if err := l.adopt(e.ID); err != nil {
@@ -65,6 +63,24 @@ func (l *Changelog) load(ctx context.Context, c *Client, first, from, end int64)
 	}
 	l.loaded, l.note.Next, l.note.Millis = e.Checkpoint, ld.last.Offset+1, l.asked
 	return l.commit(ld.changes, e.Checkpoint)
+}
+
+// unfinished says that the last checkpoint does not stand for all that is in front of the
+// end: whoever writes entries commits a checkpoint with them.
+func (l *Changelog) unfinished(behind int64) error {
+	return l.unfit("%d entries without a checkpoint behind them: something else writes to this topic", behind)
+}
+
+// entry reads a checkpoint; one without a key is that of nothing.
+func (l *Changelog) entry(m *topics.Message) (*checkpointEntry, error) {
+	e := new(checkpointEntry)
+	if m.Key == nil {
+		return e, nil
+	}
+	if err := json.Unmarshal(m.Value, e); err != nil {
+		return nil, l.unfit("checkpoint at offset %d cannot be read: %w", m.Offset, err)
+	}
+	return e, nil
 }
 
 // fits says if a checkpoint cannot be gone on with.

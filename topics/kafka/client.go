@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -23,6 +24,7 @@ type Client struct {
 	addr      net.Addr
 	transport *kgo.Transport
 	api       *kgo.Client
+	tls       *tls.Config
 	sasl      sasl.Mechanism
 	outages   *outages
 
@@ -60,18 +62,27 @@ func Connect(ctx context.Context, conf Config) (*Client, error) {
 	if c.sasl, err = conf.sasl(); err != nil {
 		return nil, err
 	}
-	c.addr = kgo.TCP(conf.Brokers...)
-	c.transport = &kgo.Transport{
-		ClientID: conf.clientID(), TLS: tlsConf, SASL: c.sasl, DialTimeout: conf.timeout(),
-		// Leaders are ours; kafka-go's own table is for the address of a new broker.
-		MetadataTTL: 2 * time.Second,
+	c.tls = tlsConf
+	brokers, err := c.answering(ctx)
+	if err != nil {
+		return nil, c.explain("connect", err)
 	}
+	c.addr = kgo.TCP(brokers...)
+	c.transport = c.newTransport()
 	c.api = &kgo.Client{Addr: c.addr, Timeout: conf.timeout(), Transport: c.transport}
 	if err := c.refresh(ctx); err != nil {
 		c.Close()
 		return nil, c.explain("connect", err)
 	}
 	return c, nil
+}
+
+func (c *Client) newTransport() *kgo.Transport {
+	return &kgo.Transport{
+		ClientID: c.conf.clientID(), TLS: c.tls, SASL: c.sasl, DialTimeout: c.conf.timeout(),
+		// Leaders are ours; kafka-go's own table is for the address of a new broker.
+		MetadataTTL: 2 * time.Second,
+	}
 }
 
 // Close closes idle connections; those in use are closed when their request ends.
@@ -82,14 +93,18 @@ func (c *Client) Brokers() string { return strings.Join(c.conf.Brokers, ",") }
 
 // dialer is for the parts of kafka-go that open connections of their own.
 func (c *Client) dialer() *kgo.Dialer {
-	return &kgo.Dialer{ClientID: c.conf.clientID(), Timeout: c.conf.timeout(), TLS: c.transport.TLS, SASLMechanism: c.sasl}
+	return &kgo.Dialer{ClientID: c.conf.clientID(), Timeout: c.conf.timeout(), TLS: c.tls, SASLMechanism: c.sasl}
 }
 
 // do sends a request to a broker, or to any for -1.
 func (c *Client) do(ctx context.Context, broker int32, req protocol.Message) (protocol.Message, error) {
+	return c.ask(ctx, c.transport, c.addr, broker, req)
+}
+
+func (c *Client) ask(ctx context.Context, t *kgo.Transport, addr net.Addr, broker int32, req protocol.Message) (protocol.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.conf.timeout())
 	defer cancel()
-	res, err := c.transport.RoundTrip(ctx, c.addr, &routed{Message: req, broker: broker, client: c.conf.clientID()})
+	res, err := t.RoundTrip(ctx, addr, &routed{Message: req, broker: broker, client: c.conf.clientID()})
 	if err != nil {
 		return nil, err
 	}

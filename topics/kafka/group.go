@@ -122,6 +122,14 @@ type membership struct {
 	counts map[string]int32 // partitions as they were before the group was joined last
 }
 
+// anotherLayout says that a group has members who have cut their work otherwise.
+func anotherLayout(group string) error {
+	return &evalstream.ExitError{
+		Code: evalstream.ExitUsage, Err: fmt.Errorf("another layout of this pipeline is running in group %s", group),
+		Hint: "stop all its members first",
+	}
+}
+
 func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 	waiting := m.client.outages.wait("group " + m.opt.ID)
 	told := false
@@ -144,10 +152,7 @@ func (m *membership) loop(ctx context.Context, cg *kgo.ConsumerGroup) error {
 				}
 				continue
 			case errors.Is(err, kgo.InconsistentGroupProtocol):
-				return &evalstream.ExitError{
-					Code: evalstream.ExitUsage, Err: fmt.Errorf("another layout of this pipeline is running in group %s: %w", m.opt.ID, err),
-					Hint: "stop all its members first",
-				}
+				return anotherLayout(m.opt.ID)
 			case refused(err) != "" || denied(err) != "" || waited > m.client.conf.patience():
 				return m.client.explain(m.opt.ID, err)
 			}

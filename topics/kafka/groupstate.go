@@ -14,6 +14,8 @@ import (
 type GroupState struct {
 	ID      string
 	Members []string // as client@host, sorted; none if nobody is in it, or it is not there
+
+	protocol string // that they have agreed on; "" while they have not
 }
 
 // DescribeGroup asks who is in a group. A member that was killed is in it until its
@@ -21,7 +23,7 @@ type GroupState struct {
 func (c *Client) DescribeGroup(ctx context.Context, id string) (GroupState, error) {
 	out := GroupState{ID: id}
 	err := c.groupCall(ctx, id, func(ctx context.Context) error {
-		out.Members = nil
+		out.Members, out.protocol = nil, ""
 		res, err := c.coordinated(ctx, id, ofGroup, &describegroups.Request{Groups: []string{id}})
 		if err != nil {
 			return err
@@ -31,6 +33,7 @@ func (c *Client) DescribeGroup(ctx context.Context, id string) (GroupState, erro
 			if code := kgo.Error(g.ErrorCode); code != 0 && code != kgo.GroupIdNotFound {
 				return code
 			}
+			out.protocol = g.ProtocolData
 			for _, m := range g.Members {
 				out.Members = append(out.Members, m.ClientID+"@"+m.ClientHost)
 			}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -73,10 +74,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 			at = first
 		}
 		if at > end {
-			return nil, &evalstream.ExitError{
-				Code: evalstream.ExitLost, Err: &GapError{TopicPartition: tp, Want: at, First: first, End: end},
-				Hint: "the topic is not the one that was read before; evalstream topics reset PIPELINE.yaml lets it be read from its start",
-			}
+			return nil, missing(&GapError{TopicPartition: tp, Want: at, First: first, End: end})
 		}
 		src.next[topic] = at
 		f, read := new(fetching), new(atomic.Int64)
@@ -86,6 +84,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		src.fetched[topic], src.read[topic] = f, read
 	}
 	src.reach = src.reached()
+	src.hear()
 	src.ctx, src.cancel = context.WithCancelCause(ctx)
 	for _, topic := range s.From {
 		if src.bounded(topic) && src.next[topic] >= stop[topic] {
@@ -94,10 +93,23 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		}
 		from, f := src.next[topic], src.fetched[topic]
 		src.wg.Go(func() {
-			src.cancel(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{Pause: fetchPause}, src.batches, f))
+			src.cancel(missing(s.Client.pump(src.ctx, TopicPartition{topic, p}, from, ReadOptions{Pause: fetchPause}, src.batches, f)))
 		})
 	}
 	return src, nil
+}
+
+// missing says what to do where a pipeline cannot read on for a gap.
+func missing(err error) error {
+	gap, ok := errors.AsType[*GapError](err)
+	if !ok {
+		return err
+	}
+	hint := "raise the topic's retention; evalstream topics reset PIPELINE.yaml lets it be read from what is there"
+	if gap.Want > gap.End {
+		hint = "the topic is not the one that was read before; evalstream topics reset PIPELINE.yaml lets it be read from its start"
+	}
+	return &evalstream.ExitError{Code: evalstream.ExitLost, Err: gap, Hint: hint}
 }
 
 // Drain makes Read say that the input is paused.
@@ -115,6 +127,7 @@ func (s *segmentSource) Read(ctx context.Context, b *evalstream.Block) error {
 		s.seq, s.marks = s.after.seq, s.after.marks
 		s.after = nil
 		s.reach = s.reached()
+		s.hear()
 	}
 	if s.begun != nil {
 		s.began.Do(s.begun)
@@ -179,37 +192,61 @@ func (s *segmentSource) ended() bool {
 		return false
 	}
 	for _, topic := range s.seg.From {
-		if s.bounded(topic) && s.next[topic] < s.stop[topic] || !s.bounded(topic) && !s.upstreamEnded() {
+		if s.bounded(topic) && s.next[topic] < s.stop[topic] {
+			return false
+		}
+		if !s.bounded(topic) {
+			if _, ended := s.seg.unfinished(s.marks); !ended {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// frontRead reports whether the topics at the front are read to their ends, where the step
+// before has to say when the rest is. Others may ask.
+func (s *segmentSource) frontRead() bool {
+	if s.stop == nil || !s.seg.Marked() {
+		return false
+	}
+	for _, topic := range s.seg.Front {
+		if s.read[topic].Load() < s.stop[topic] {
 			return false
 		}
 	}
 	return true
 }
 
-// upstreamEnded reports whether all partitions of the step before have ended, at or
-// behind the ends that the topics at the front had.
-func (s *segmentSource) upstreamEnded() bool {
-	if len(s.marks) == 0 {
-		return false
-	}
-	for i := range s.marks {
-		if !s.marks[i].Ended {
-			return false
-		}
+// unfinished are the partitions of the step before that have not ended at or behind the
+// ends that the topics at the front have, by their marks; ended says that all have.
+func (s *Segment) unfinished(marks []evalstream.Mark) (partitions []int32, ended bool) {
+	if len(marks) == 0 {
+		return nil, false
 	}
 	at := map[TopicPartition]int64{}
-	for _, c := range throughOf(s.marks) {
+	for _, c := range throughOf(marks) {
 		at[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
 	}
-	for tp, end := range s.seg.FrontEnds {
-		if !s.seg.marked(tp.Topic) {
+	ended = true
+	for tp, end := range s.FrontEnds {
+		if !s.marked(tp.Topic) {
 			continue // read here, and not by the step before
 		}
 		if next, ok := at[tp]; !ok || next < end {
-			return false
+			ended = false
 		}
 	}
-	return true
+	for i := range marks {
+		m := &marks[i]
+		short := slices.ContainsFunc(m.Through, func(c evalstream.Cursor) bool {
+			return c.Next < s.FrontEnds[TopicPartition{c.Origin.Name, c.Origin.Partition}]
+		})
+		if !m.Ended || short {
+			partitions = append(partitions, int32(i))
+		}
+	}
+	return partitions, ended && len(partitions) == 0
 }
 
 // fill hands over records up to one that is too long, or that one.
@@ -288,9 +325,15 @@ func (s *segmentSource) mark(m *topics.Message, at evalstream.Pos) error {
 		mark.Watermark = max(mark.Watermark, old.Watermark)
 	}
 	*old = *mark
-	heard := s.marks // never changed once it is here
-	s.heard.Store(&heard)
+	s.hear()
 	return nil
+}
+
+// hear lets others see the marks, which are never changed once they are here.
+func (s *segmentSource) hear() {
+	if marks := s.marks; marks != nil {
+		s.heard.Store(&marks)
+	}
 }
 
 // reached is how far the source has come.

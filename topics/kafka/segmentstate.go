@@ -74,6 +74,35 @@ func (s *Segment) Marks() []evalstream.Mark {
 	return nil
 }
 
+// Awaits reports whether a partition that is read here has come to the ends of FrontEnds, as
+// far as it reads them itself, and waits for the step before to say that it has too; and which
+// of that step's partitions have not. None are named before one has said anything.
+func (s *Segment) Awaits() (partitions []int32, waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range slices.Sorted(maps.Keys(s.live)) {
+		o := s.live[p]
+		if o.src == nil || !o.loaded.Load() || !o.src.frontRead() {
+			continue
+		}
+		var marks []evalstream.Mark
+		if heard := o.src.heard.Load(); heard != nil {
+			marks = *heard
+		}
+		if missing, ended := s.unfinished(marks); !ended {
+			return missing, true
+		}
+	}
+	return nil, false
+}
+
+// Over reports whether Run has ended.
+func (s *Segment) Over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standing.over
+}
+
 // Health is how a segment stands, in words for people.
 type Health struct {
 	// Stuck is what has not moved for longer than Config.Patience, so that a new start is

@@ -301,6 +301,64 @@ func TestChangelogCache(t *testing.T) {
 	wantExit(t, err, evalstream.ExitState, "want cleanup.policy=compact, got delete")
 }
 
+// The last checkpoint is found without the rest, whatever lies behind it, and is that of a
+// load.
+func TestCheckChangelog(t *testing.T) {
+	c := connect(t, cluster(t))
+	opt := kafka.ChangelogOptions{Topic: changelogTopic(t, c, 2, nil), Partition: 1, Partitions: 2, Options: options("k", "1")}
+	id := name("tx")
+	check := func(opt kafka.ChangelogOptions, part string) {
+		t.Helper()
+		err := c.CheckChangelog(t.Context(), opt)
+		if part == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		wantExit(t, err, evalstream.ExitState, part)
+	}
+	other := opt
+	other.Options = options("k", "2")
+	check(other, "") // there is nothing yet
+	sink := kafka.NewSink(t.Context(), transactor(t, c, id), kafka.SinkOptions{})
+	closing(t, sink)
+	l := mustLoad(t, c, inMemory(t), opt)
+	var kv []string
+	for i := range 500 {
+		kv = append(kv, fmt.Sprint(i), strings.Repeat("x", 100))
+	}
+	l.write(t, sink, puts("s", kv...), &evalstream.Checkpoint{Next: 1}, false)
+	drain(t, sink)
+	refused := "state was made with other options: k was 1 and is 2"
+	check(opt, "")
+	check(other, refused)
+
+	tp := kafka.TopicPartition{Topic: opt.Topic, Partition: 1}
+	entries := make([]topics.Message, 100)
+	for i := range entries {
+		entries[i] = topics.Message{Key: fmt.Appendf(nil, "s\x00%d", i), Value: []byte("v")}
+	}
+	aborted := kafka.Transaction{
+		Messages: map[kafka.TopicPartition][]topics.Message{tp: entries}, Offsets: map[kafka.TopicPartition]int64{tp: 1},
+		Group: name("g"), Member: kafka.Member{ID: "nobody", Generation: 7},
+	}
+	for range 3 {
+		if _, err := transactor(t, c, id).Commit(t.Context(), aborted); !errors.Is(err, kafka.ErrLost) {
+			t.Fatalf("want ErrLost, got %v", err)
+		}
+	}
+	tr := transactor(t, c, id)
+	check(opt, "")
+	check(other, refused)
+	other.Partitions = 3
+	check(other, "topic has 2 partitions, its inputs have 3")
+
+	commit(t, tr, kafka.Transaction{Messages: map[kafka.TopicPartition][]topics.Message{tp: entries}})
+	transactor(t, c, id)
+	check(opt, "100 entries without a checkpoint behind them")
+}
+
 // What is no changelog is refused, with its place.
 func TestForeignChangelog(t *testing.T) {
 	c := connect(t, cluster(t))
@@ -312,6 +370,9 @@ func TestForeignChangelog(t *testing.T) {
 		transactor(t, c, id)
 		_, err := load(t, c, inMemory(t), opt)
 		wantExit(t, err, evalstream.ExitState, part)
+		if !strings.Contains(part, "has the key") { // what a key says is read by a load alone
+			wantExit(t, c.CheckChangelog(t.Context(), opt), evalstream.ExitState, part)
+		}
 	}
 	m := func(key, value string) topics.Message { return topics.Message{Key: []byte(key), Value: []byte(value)} }
 	f(`message at offset 0 has the key "k", which is no entry's`, m("k", "v"))

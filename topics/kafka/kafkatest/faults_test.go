@@ -207,7 +207,10 @@ func rejected(extra string, bad record, parts ...string) func(*scene) {
 		produce(s.T, s.connection(), in, append(scored("q"), bad))
 		s.ends(s.make("from: topic:%s\nto: topic:%s\nrejects: topic:%s\n%s%s", in, to, rejects, extra, short))
 		s.holds(s.latest(to), `"n":1,`, `"final":true`)
-		s.holds(s.latest(rejects), append(parts, in+"[0]")...)
+		s.holds(s.latest(rejects), append(parts, in+"[0]@2")...)
+		if all := messages(s.T, s.connection(), rejects); len(all) != 1 {
+			s.Errorf("want one reject, got %q", all)
+		}
 	}
 }
 
@@ -263,6 +266,18 @@ var recordFaults = []fault{
 		says: []string{"[0]@", "1 reject: parse 1"},
 		try: func(s *scene) {
 			s.behindCut(topics.Message{Value: []byte("{broken")})
+		},
+	},
+	{
+		what: "somebody writes a partial of another number of partitions to what `merge` reads", does: "set aside; the pipeline's own count",
+		says: []string{".partials[0]@0: /partitions: want partials of 2 partitions, as the input of aggregate has, got one of 7; something else writes here", "1 reject: stage 1"},
+		try: func(s *scene) {
+			in, to := s.topic(2, nil), s.topic(1, compacted())
+			path := s.make("from: topic:%s\nto: topic:%s\n%s", in, to, short)
+			s.send(s.name+".partials", topics.Message{Key: []byte("x"), Value: []byte(`{"kind":"partial","step":"aggregate","partition":6,"partitions":7,"family":"retrieval","by":{"run":"a"},"window":"all","pane":0,"n":1,"pending":0,"unjudged":0,"expired":0,"measures":["success@1"],"sums":[1],"judged":1}`)})
+			produce(s.T, s.connection(), in, scored("q"))
+			s.ends(path)
+			s.holds(s.latest(to), `"n":1,`, `"final":true`)
 		},
 	},
 	{

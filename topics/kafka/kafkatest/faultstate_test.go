@@ -115,6 +115,22 @@ var topicFaults = []fault{
 		},
 	},
 	{
+		what: "that happens while it is read", does: "the same", exit: 4, says: []string{"log ends at 0 before it: the topic was made again", "topics reset"},
+		try: func(s *scene) {
+			in, to := s.topic(1, nil), s.topic(1, compacted())
+			path := s.make("from: topic:%s\nto: topic:%s\n%s", in, to, strings.ReplaceAll(short, "by: run", "every: 50ms, by: run"))
+			produce(s.T, s.connection(), in, scored("q"))
+			p, stderr := s.start()(path)
+			until(s.T, func() bool { return strings.Contains(s.latest(to), `"n":1,`) })
+			if err := s.connection().DeleteTopics(s.Context(), in); err != nil {
+				s.Fatal(err)
+			}
+			s.create(in, 1, nil)
+			_ = p.Wait() // the exit code tells
+			s.exit, s.told = p.ProcessState.ExitCode(), stderr.String()
+		},
+	},
+	{
 		what: "the group has forgotten its offsets (no member for `offsets.retention.minutes`, 7 days)", does: "a segment with a changelog goes on from the position that is in it; one without, from the start",
 		try: func(s *scene) {
 			s.again(func(_, _, path string) string {
@@ -132,7 +148,7 @@ var topicFaults = []fault{
 		},
 	},
 	{
-		what: "retention or deletion has taken records that were not read yet", does: "stops: says how many are missing", exit: 4, says: []string{"records are gone by retention or deletion"},
+		what: "retention or deletion has taken records that were not read yet", does: "stops: says how many are missing", exit: 4, says: []string{"records are gone by retention or deletion", "raise the topic's retention"},
 		try: func(s *scene) {
 			s.again(func(in, _, path string) string {
 				more := scored("q")
@@ -372,7 +388,7 @@ var processFaults = []fault{
 		try: func(s *scene) { s.paused() },
 	},
 	{
-		what: "members of another layout (other cuts or topics) are in the group", does: "waits two sessions for them to go, then gives up: stop all members first", exit: 2, says: []string{"another layout of this pipeline is running in group", "stop all its members first"},
+		what: "members of another layout (other cuts or topics) are in the group", does: "gives up: stop all members first. Where the state would fit, it waits two sessions for them to go", exit: 2, says: []string{"another layout of this pipeline is running in group", "stop all its members first"},
 		try: func(s *scene) {
 			s.two(func(path string) string {
 				return s.replaced(path, "  - score", "  - parse: {}\n    via: "+s.topic(1, nil)+"\n  - score")
@@ -394,7 +410,7 @@ var processFaults = []fault{
 		}),
 	},
 	{
-		what: "the copy in `state:` is damaged", does: "stops: delete the directory, and it is made again from the changelog", exit: 5, says: []string{"state "},
+		what: "the copy in `state:` is damaged", does: "stops: remove the directory, and it is made again from the changelog", exit: 5, says: []string{"state ", "hint: remove ", "it is a copy"},
 		try: cached(func(s *scene, dir string) {
 			files, err := filepath.Glob(filepath.Join(dir, "*", "MANIFEST-*"))
 			if err != nil || len(files) == 0 {

@@ -235,10 +235,13 @@ func TestReadiness(t *testing.T) {
 	path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\n%s", in, to, steps))
 	execute(t, "", 0, "run", "-q", "--until-end", path)
 
-	// The changelog cannot be read until it is let go.
+	// The changelog cannot be read until it is let go, from when the group is joined.
 	var held atomic.Bool
-	held.Store(true)
 	release := make(chan struct{})
+	cl.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		held.Store(true)
+		return nil, nil, false
+	})
 	cl.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
 		cl.KeepControl()
 		if held.Load() {

@@ -429,6 +429,71 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
+// A result whose group has emptied while nobody was there to publish it is deleted too: in
+// the end the results of the pipe stand, and no others.
+func TestWithdrawnAfterRestart(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	all := strings.Join(b, ",")
+	const options = `by: [ticker, run, "run,ticker"], window: [all, 1h], max_groups: 3`
+	var before, after []record
+	for i := range 24 {
+		q := fmt.Sprintf("q%d", i)
+		send := func(to *[]record, ticker, hour string, revision int) {
+			*to = append(*to, record{q, fmt.Sprintf(`{"kind":"run","query_id":%q,"run":"a","ticker":%q,"revision":%d,"time":"2024-05-01T%s:00:00Z","top":[{"id":"p%d"}]}`, q, ticker, revision, hour, i%2)})
+		}
+		send(&before, fmt.Sprintf("old%d", i%6), fmt.Sprintf("%02d", i%4), 1)
+		if i%6 > 0 { // old0 stays
+			send(&after, fmt.Sprintf("new%d", i%2), fmt.Sprintf("%02d", 10+i%2), 2)
+		}
+		before = append(before, record{q, fmt.Sprintf(`{"kind":"qrel","query_id":%q,"passage_id":"p0"}`, q)})
+	}
+	out, _ := execute(t, lines(before, after), 0, "run", "-q", pipeline(t, "stages:\n  - score: {measure: success@1}\n  - aggregate: {"+options+"}\n"))
+	want := finals(t, out)
+	f := func(title string, partitions int32, stages string, meanwhile func(t *testing.T, path string)) {
+		t.Run(title, func(t *testing.T) {
+			in, to := topic(t, c, partitions, nil), topic(t, c, 2, compacted())
+			path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\n%s", in, to, stages))
+			produce(t, c, in, before)
+			execute(t, "", 0, "run", "-q", "--until-end", path)
+			produce(t, c, in, after)
+			meanwhile(t, path)
+			execute(t, "", 0, "run", "-q", "--until-end", path)
+			got, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, "--latest", to)
+			if diff := cmp.Diff(want, finals(t, got)); diff != "" {
+				t.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+			}
+		})
+	}
+	via := name("via")
+	f("nobody runs merge", 3, fmt.Sprintf(`stages:
+  - score: {measure: success@1}
+    via: %[1]s.scored
+  - aggregate: {%[2]s}
+    via: %[1]s.partials
+  - merge: {}
+`, via, options), func(t *testing.T, path string) {
+		execute(t, "", 0, "run", "-q", "--until-end", "--only", "score", path)
+		execute(t, "", 0, "run", "-q", "--until-end", "--only", "aggregate", path)
+	})
+	f("aggregate is killed before it publishes", 1, "stages:\n  - score: {measure: success@1}\n  - aggregate: {every: 1h, "+options+"}\n", func(t *testing.T, path string) {
+		p, _, told := command(t, "run", "-q", path)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool {
+			out, _ := execute(t, "", 0, "topics", "lag", path)
+			return strings.Count(out, `"behind":0}`) == strings.Count(out, "\n")
+		})
+		if err := p.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Wait(); p.ProcessState.ExitCode() != -1 {
+			t.Errorf("%v: %s", err, told)
+		}
+	})
+}
+
 // published is how many messages a topic has.
 func published(t *testing.T, c *kafka.Client, topic string) int {
 	t.Helper()
@@ -554,4 +619,35 @@ func TestTopicsCommands(t *testing.T) {
 	if strings.Count(out, "\n") != 9 || strings.Count(out, `"behind":0}`) != 9 {
 		t.Errorf("lag: %s", out)
 	}
+}
+
+// A segment that has read everything says which step it waits for, and how to run that; not
+// with -q. It ends when that step has.
+func TestRunSaysWhatItAwaits(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	predictions, gold := workload(20)
+	in, to := topic(t, c, 2, nil), topic(t, c, 1, compacted())
+	via := name("via")
+	path := live(t, b, fmt.Sprintf(`from: topic:%s
+to: topic:%s
+stages:
+  - score: {measure: success@1}
+    via: %[3]s.scored
+  - aggregate: {by: run}
+    via: %[3]s.partials
+  - merge: {}
+`, in, to, via))
+	produce(t, c, in, slices.Concat(predictions, gold))
+	loud := watch(t, nil, nil, "--until-end", "--only", "merge", path)
+	quiet := watch(t, nil, nil, "-q", "--until-end", "--only", "merge", path)
+	const says = "merge: waits for the end of aggregate, which has said nothing of it yet; if nobody runs it: evalstream run --until-end --only aggregate "
+	until(t, func() bool { return strings.Contains(loud.text(), says+path) })
+	if told := quiet.text(); strings.Contains(told, "waits") {
+		t.Errorf("with -q: %s", told)
+	}
+	execute(t, "", 0, "run", "-q", "--until-end", "--only", "score", path)
+	execute(t, "", 0, "run", "-q", "--until-end", "--only", "aggregate", path)
+	loud.wait(0)
+	quiet.wait(0)
 }

@@ -2,32 +2,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // checkPartials compares the last partial of each key with what the pipe's aggregate
-// makes of each partition of the scores. A cell that has emptied is as good as none.
-// How many units are judged is told to every partition of the topic.
+// makes of each partition of the scores, those of cells that have emptied too. How many
+// units are judged is told to every partition of the topic.
 func checkPartials(ctx context.Context, p pipe, scored, partials *topicLog) ([]violation, error) {
 	f := findings{check: "partials"}
 	const toAll = "judged" // the family of what every partition is told
 	want, got := map[string]string{}, map[string]string{}
 	take := func(into map[string]string, o object, at int) {
 		delete(o, "step") // a filter has no name
-		if o.zero("n") {  // no units, no sums: they are absent, or zeros where there were units once
-			if sums, _ := o["sums"].([]any); !slices.ContainsFunc(sums, func(v any) bool { return v != json.Number("0") }) {
-				delete(o, "measures")
-				delete(o, "sums")
-			}
-		}
 		switch {
-		case o.string("family") == toAll && !o.zero("judged"):
-			into[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")
-		case o.zero("n", "pending", "unjudged", "expired"):
-		default:
+		case o.string("family") != toAll:
 			into[o.of("partition", "family", "by", "window", "pane")] = o.text()
+		case !o.zero("judged"):
+			into[fmt.Sprintf("judged of %s in %d", o.of("partition"), at)] = o.of("judged")
 		}
 	}
 	for n := range scored.partitions {
