@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 
 	"evalstream/topics"
 )
-
-// transactionTimeout is how long a dead owner without successor holds back readers.
-const transactionTimeout = 10 * time.Second
 
 // Member is a place in a generation of a group. The zero value commits offsets
 // without being checked against the group.
@@ -59,7 +57,7 @@ func (c *Client) Transactor(ctx context.Context, id string, codec Codec) (*Trans
 	t := &Transactor{client: c, id: id, codec: codec, next: map[TopicPartition]int32{}}
 	err := t.call(ctx, func(ctx context.Context) error {
 		res, err := c.coordinated(ctx, id, ofTransaction, &initproducerid.Request{
-			TransactionalID: id, TransactionTimeoutMs: int32(transactionTimeout.Milliseconds()), ProducerID: -1, ProducerEpoch: -1,
+			TransactionalID: id, TransactionTimeoutMs: int32(min(c.conf.transaction().Milliseconds(), math.MaxInt32)), ProducerID: -1, ProducerEpoch: -1,
 		})
 		if err != nil {
 			return err
