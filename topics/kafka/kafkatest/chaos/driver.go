@@ -18,7 +18,8 @@ const (
 	membersMost  = 3
 )
 
-// patience is how long a member may take to end after SIGTERM.
+// patience is how long a member may take to end after SIGTERM, and the last run to reach
+// the ends of its topics.
 const patience = 90 * time.Second
 
 // startPatience is how soon a member that starts without a broker ends.
@@ -302,7 +303,7 @@ func (d *driver) finish(ctx context.Context, apart bool) error {
 		err  error
 	}
 	results := make(chan result)
-	timed, cancel := context.WithTimeout(ctx, patience)
+	timed, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, args := range only {
 		file := fmt.Sprintf("%s/finish.%d.stderr", d.dir, i)
@@ -318,10 +319,19 @@ func (d *driver) finish(ctx context.Context, apart bool) error {
 		}
 		go func() { results <- result{file, c.Wait()} }()
 	}
-	for range only {
-		if r := <-results; r.err != nil {
-			m := member{stderr: r.file}
-			d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: %v; %s", r.err, m.last())})
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for left := len(only); left > 0; {
+		select {
+		case r := <-results:
+			left--
+			if r.err != nil && timed.Err() == nil {
+				m := member{stderr: r.file}
+				d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: %v; %s", r.err, m.last())})
+			}
+		case <-late.C:
+			d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: has not ended in %v; its goroutines are at the ends of %s/finish.*.stderr", patience, d.dir)})
+			cancel()
 		}
 	}
 	d.tell("finished")

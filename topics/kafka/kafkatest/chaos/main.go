@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"evalstream/topics/kafka"
 )
 
 func main() {
@@ -44,6 +46,7 @@ type options struct {
 	duration  time.Duration
 	length    time.Duration
 	rate      int
+	open      time.Duration
 	root      string
 	mutations bool
 	only      string
@@ -60,6 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fs.DurationVar(&o.duration, "duration", 0, "begin rounds until this time is over, in place of -rounds")
 	fs.DurationVar(&o.length, "round", 35*time.Second, "how long a round is disturbed")
 	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
+	fs.DurationVar(&o.open, "open", 10*time.Minute, "how long a transaction may be open: longer than a round, so that only a takeover ends those of the dead")
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
 	fs.StringVar(&o.only, "only", "", "with -mutations: these `names`, with commas between")
@@ -71,6 +75,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	if err := os.Setenv(kafka.EnvTransaction, o.open.String()); err != nil { // of all that is started
+		return err
 	}
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -119,6 +121,13 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 		}
 		fmt.Fprintln(log, err)
 	}
+	if len(out.violations) > 0 {
+		held, err := ledger.open(ctx, slices.Concat(f.topics(), f.changelogs()))
+		if err != nil {
+			return nil, err
+		}
+		out.violations = append(out.violations, held...)
+	}
 	if out.commits, err = ledger.transactions(ctx, offsetsFrom); err != nil {
 		return nil, err
 	}
@@ -222,6 +231,10 @@ func (r *round) check(ctx context.Context, ledger reader, f flow, out *outcome) 
 	logs := map[string]*topicLog{}
 	for _, name := range f.topics() {
 		l, err := ledger.whole(ctx, name)
+		if errors.Is(err, errHeld) {
+			out.violations = append(out.violations, violation{"transactions", err.Error()})
+			return nil
+		}
 		if err != nil {
 			return err
 		}
