@@ -12,9 +12,9 @@ bench-kafka: ## measure over a real broker, next to Kafka's producer, kafka-go a
 	deploy/kafka/broker run go run ./bench/kafka $(BENCHFLAGS)
 
 .PHONY: chaos chaos-mutations
-CHAOS = cd topics/kafka/kafkatest && go build -o ../../../bin/chaos ./chaos && cd ../../.. && deploy/kafka/broker run bin/chaos -root . $(if $(SEED),-seed $(SEED)) $(if $(ROUND),-round $(ROUND))
+CHAOS = cd topics/kafka/kafkatest && go build -o ../../../bin/chaos ./chaos && cd ../../.. && EVALSTREAM_BROKER_COUNT=$(or $(BROKERS),2) deploy/kafka/broker run bin/chaos -root . $(if $(SEED),-seed $(SEED)) $(if $(ROUND),-round $(ROUND))
 
-chaos: ## kill, stop and restart members and broker of a pipeline over topics, and compare it with the pipe; SEED, ROUNDS or DURATION, ROUND
+chaos: ## kill, stop and restart members and brokers of a pipeline over topics, and compare it with the pipe; SEED, ROUNDS or DURATION, ROUND, BROKERS
 	$(CHAOS) $(if $(ROUNDS),-rounds $(ROUNDS)) $(if $(DURATION),-duration $(DURATION))
 
 chaos-mutations: ## make chaos with parts of the mechanism taken away, which it must find; SEED, SEEDS, ONLY

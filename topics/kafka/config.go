@@ -29,6 +29,10 @@ type Config struct {
 	// Patience is how long a broker, a leader or a coordinator may be away before that
 	// is an error; 0 is 2 min.
 	Patience time.Duration
+	// Transaction is how long a transaction may be open before the broker aborts it, and so
+	// how long a dead owner without successor holds back readers; 0 is 10 s. The broker's
+	// transaction.max.timeout.ms bounds it.
+	Transaction time.Duration
 	// Log is told what is waited for, once after 5 s, once a minute, and when that is over;
 	// and what happens to partitions. nil: nothing is told.
 	Log *slog.Logger
@@ -72,12 +76,13 @@ const (
 	EnvUsername     = "EVALSTREAM_KAFKA_SASL_USERNAME"
 	EnvPassword     = "EVALSTREAM_KAFKA_SASL_PASSWORD"
 	EnvPasswordFile = "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE"
-	EnvPatience     = "EVALSTREAM_KAFKA_PATIENCE" // such as 2m
+	EnvPatience     = "EVALSTREAM_KAFKA_PATIENCE"    // such as 2m
+	EnvTransaction  = "EVALSTREAM_KAFKA_TRANSACTION" // such as 10s
 )
 
 // FromEnv is a Config for brokers (EVALSTREAM_BROKERS if there are none), with the TLS
-// and SASL settings and the patience of the environment. TLS is on if EVALSTREAM_KAFKA_TLS is true or a
-// file of it is named. A password file's last line end is not part of the password.
+// and SASL settings and the durations of the environment. TLS is on if EVALSTREAM_KAFKA_TLS
+// is true or a file of it is named. A password file's last line end is not part of the password.
 func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 	c := Config{
 		Brokers: brokers,
@@ -102,12 +107,12 @@ func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 	default:
 		return c, evalstream.Usagef("%s: want true or false, got %q", EnvTLS, v)
 	}
-	if v := getenv(EnvPatience); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d < time.Second {
-			return c, evalstream.Usagef("%s: want a duration of at least 1s, such as 2m, got %q", EnvPatience, v)
-		}
-		c.Patience = d
+	var err error
+	if c.Patience, err = duration(getenv, EnvPatience, "2m"); err != nil {
+		return c, err
+	}
+	if c.Transaction, err = duration(getenv, EnvTransaction, "10s"); err != nil {
+		return c, err
 	}
 	if file := getenv(EnvPasswordFile); file != "" {
 		if c.SASL.Password != "" {
@@ -120,6 +125,19 @@ func FromEnv(brokers []string, getenv func(string) string) (Config, error) {
 		c.SASL.Password = Secret(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))
 	}
 	return c, c.check()
+}
+
+// duration is 0 where the variable is not set.
+func duration(getenv func(string) string, name, example string) (time.Duration, error) {
+	text := getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return 0, evalstream.Usagef("%s: want a duration of at least 1s, such as %s, got %q", name, example, text)
+	}
+	return d, nil
 }
 
 func (c *Config) check() error {
@@ -161,6 +179,13 @@ func (c *Config) patience() time.Duration {
 		return c.Patience
 	}
 	return 2 * time.Minute
+}
+
+func (c *Config) transaction() time.Duration {
+	if c.Transaction > 0 {
+		return c.Transaction
+	}
+	return 10 * time.Second
 }
 
 func (c *Config) clientID() string {

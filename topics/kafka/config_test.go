@@ -38,6 +38,8 @@ func TestConfigFaults(t *testing.T) {
 		"EVALSTREAM_KAFKA_SASL_PASSWORD and EVALSTREAM_KAFKA_SASL_PASSWORD_FILE: want one of them, got both")
 	f("a:1", map[string]string{EnvPatience: "soon"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s, such as 2m, got "soon"`)
 	f("a:1", map[string]string{EnvPatience: "-1s"}, `EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s, such as 2m, got "-1s"`)
+	f("a:1", map[string]string{EnvTransaction: "900ms"}, `EVALSTREAM_KAFKA_TRANSACTION: want a duration of at least 1s, such as 10s, got "900ms"`)
+	f("a:1", map[string]string{EnvTransaction: "ten"}, `EVALSTREAM_KAFKA_TRANSACTION: want a duration of at least 1s, such as 10s, got "ten"`)
 	f("a:1", map[string]string{EnvPasswordFile: "/no/such/file"}, "EVALSTREAM_KAFKA_SASL_PASSWORD_FILE: open /no/such/file: no such file or directory")
 }
 
@@ -46,13 +48,13 @@ func TestSecretIsHidden(t *testing.T) {
 	if err := os.WriteFile(file, []byte("hunter2 \n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	vars := map[string]string{EnvBrokers: "a:1, b:2,", EnvMechanism: "Scram-SHA-512", EnvUsername: "u", EnvPasswordFile: file, EnvCA: "ca.pem", EnvPatience: "30s"}
+	vars := map[string]string{EnvBrokers: "a:1, b:2,", EnvMechanism: "Scram-SHA-512", EnvUsername: "u", EnvPasswordFile: file, EnvCA: "ca.pem", EnvPatience: "30s", EnvTransaction: "1m"}
 	c, err := FromEnv(nil, func(k string) string { return vars[k] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(c.SASL.Password) != "hunter2 " || len(c.Brokers) != 2 || !c.TLS.On || c.Patience != 30*time.Second {
-		t.Errorf("password of %d bytes, brokers %v, TLS %v, patience %v", len(c.SASL.Password), c.Brokers, c.TLS.On, c.Patience)
+	if string(c.SASL.Password) != "hunter2 " || len(c.Brokers) != 2 || !c.TLS.On || c.Patience != 30*time.Second || c.Transaction != time.Minute {
+		t.Errorf("password of %d bytes, brokers %v, TLS %v, patience %v, transaction %v", len(c.SASL.Password), c.Brokers, c.TLS.On, c.Patience, c.Transaction)
 	}
 	j, err := json.Marshal(c.SASL)
 	if err != nil {

@@ -209,6 +209,12 @@ func (c *Client) explain(about string, err error) error {
 	if errors.Is(err, kgo.UnknownTopicOrPartition) {
 		return lost(evalstream.ExitLost, "check the name, or make it: evalstream topics create PIPELINE.yaml", "%w", &said{about + ": topic is not there", err})
 	}
+	if errors.Is(err, kgo.InvalidTransactionTimeout) {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitUsage, Err: fmt.Errorf("%s: %v is longer than the broker lets a transaction be open: %w", EnvTransaction, c.conf.transaction(), err),
+			Hint: "lower it, or raise the broker's transaction.max.timeout.ms",
+		}
+	}
 	if errors.Is(err, kgo.UnstableOffsetCommit) {
 		return lost(evalstream.ExitLost, "see kafka-transactions find-hanging", "%w", &said{about + ": committed offsets are held open by a transaction that does not end", err})
 	}

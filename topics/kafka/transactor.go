@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -17,9 +18,6 @@ import (
 
 	"evalstream/topics"
 )
-
-// transactionTimeout is how long a dead owner without successor holds back readers.
-const transactionTimeout = 10 * time.Second
 
 // Member is a place in a generation of a group. The zero value commits offsets
 // without being checked against the group.
@@ -72,7 +70,7 @@ func (c *Client) Transactor(ctx context.Context, id string, codec Codec) (*Trans
 func (t *Transactor) take(ctx context.Context, producer int64, epoch int16) error {
 	return t.call(ctx, func(ctx context.Context) error {
 		res, err := t.client.coordinated(ctx, t.id, ofTransaction, &initproducerid.Request{
-			TransactionalID: t.id, TransactionTimeoutMs: int32(transactionTimeout.Milliseconds()), ProducerID: producer, ProducerEpoch: epoch,
+			TransactionalID: t.id, TransactionTimeoutMs: int32(min(t.client.conf.transaction().Milliseconds(), math.MaxInt32)), ProducerID: producer, ProducerEpoch: epoch,
 		})
 		if err != nil {
 			return err

@@ -393,10 +393,18 @@ var configFaults = []fault{
 		},
 	},
 	{
-		what: "`EVALSTREAM_KAFKA_SESSION` or `_PATIENCE` is no duration", does: "nothing is read", exit: 2, says: []string{"EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s"},
+		what: "`EVALSTREAM_KAFKA_SESSION`, `_PATIENCE` or `_TRANSACTION` is no duration", does: "nothing is read", exit: 2, says: []string{"EVALSTREAM_KAFKA_PATIENCE: want a duration of at least 1s"},
 		try: func(s *scene) {
 			s.env = []string{"EVALSTREAM_KAFKA_PATIENCE=long"}
 			s.ends(s.write("from: topic:x\n%s", short))
+		},
+	},
+	{
+		what: "`EVALSTREAM_KAFKA_TRANSACTION` is longer than the broker's `transaction.max.timeout.ms`", does: "stops at the first takeover: nothing is written", exit: 2,
+		says: []string{"EVALSTREAM_KAFKA_TRANSACTION: 20m0s is longer than the broker lets a transaction be open", "transaction.max.timeout.ms"},
+		try: func(s *scene) {
+			s.env = []string{"EVALSTREAM_KAFKA_TRANSACTION=20m"}
+			s.ends(s.make("from: topic:%s\nto: topic:%s\n%s", s.topic(1, nil), s.topic(1, compacted()), short))
 		},
 	},
 }

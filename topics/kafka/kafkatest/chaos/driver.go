@@ -18,7 +18,8 @@ const (
 	membersMost  = 3
 )
 
-// patience is how long a member may take to end after SIGTERM.
+// patience is how long a member may take to end after SIGTERM, and the last run to reach
+// the ends of its topics.
 const patience = 90 * time.Second
 
 // startPatience is how soon a member that starts without a broker ends.
@@ -28,15 +29,15 @@ const startPatience = 20 * time.Second
 // goroutine, on the thread that lives longest.
 type driver struct {
 	program, dir, yaml string
-	broker             broker
+	brokers            brokers
 	log                io.Writer
 
 	began  time.Time
 	slots  []*slot
 	exits  chan ended
-	ready  chan error // what became of the broker's restart
-	busy   bool       // the broker is being restarted
-	back   time.Time  // when it was last
+	ready  chan error // what became of a broker's restart
+	busy   bool       // a broker is being restarted
+	back   time.Time  // when one was last
 	todo   []task
 	did    map[action]int
 	faults []violation
@@ -88,7 +89,7 @@ func (d *driver) loop(ctx context.Context, over func() bool) error {
 			if err != nil {
 				return err
 			}
-			d.tell("broker is back")
+			d.tell("broker is back, with all that it has")
 		case now := <-tick.C:
 			for len(d.todo) > 0 && !d.todo[0].at.After(now) {
 				t := d.todo[0]
@@ -110,7 +111,7 @@ func (d *driver) after(wait time.Duration, do func(context.Context) error) {
 }
 
 func (d *driver) start(s *slot) error {
-	if d.busy { // whoever starts members waits for the broker, but cannot always know
+	if d.away() { // whoever starts members waits for the broker, but cannot always know
 		d.after(time.Second, func(context.Context) error {
 			if s.member != nil {
 				return nil
@@ -126,6 +127,9 @@ func (d *driver) start(s *slot) error {
 	return err
 }
 
+// away says that no broker is there.
+func (d *driver) away() bool { return d.busy && len(d.brokers.seeds) == 1 }
+
 // candidates are the places of a segment for which f is true.
 func (d *driver) candidates(step int, f func(*slot) bool) (of []*slot) {
 	for _, s := range d.slots {
@@ -140,8 +144,8 @@ func (d *driver) candidates(step int, f func(*slot) bool) (of []*slot) {
 func (d *driver) act(ctx context.Context, e event) error {
 	up := d.candidates(e.step, (*slot).up)
 	free := d.candidates(e.step, func(s *slot) bool { return s.member == nil })
-	if e.what == crash {
-		d.crash(ctx)
+	if e.what == crash || e.what == restart {
+		d.disturb(ctx, e)
 		return nil
 	}
 	if e.what == add && len(free) > 0 {
@@ -197,21 +201,27 @@ func (d *driver) leave(s *slot, again bool) {
 	s.member.signal(syscall.SIGTERM)
 }
 
-func (d *driver) crash(ctx context.Context) {
+// disturb takes a broker away and brings it back; what comes meanwhile comes later.
+func (d *driver) disturb(ctx context.Context, e event) {
 	if d.busy {
+		d.after(time.Second, func(ctx context.Context) error { return d.act(ctx, e) })
 		return
 	}
 	d.busy = true
-	d.did[crash]++
-	d.tell("broker is killed")
+	d.did[e.what]++
+	do, k := d.brokers.crash, 1+e.pick%len(d.brokers.seeds)
+	if e.what == restart {
+		do = d.brokers.restart
+	}
+	d.tell("broker %d: %s", k, e.what)
 	// An end of the round must not leave a broker that is half started.
-	go func() { d.ready <- d.broker.crash(context.WithoutCancel(ctx)) }()
+	go func() { d.ready <- do(context.WithoutCancel(ctx), k) }()
 }
 
 func (d *driver) exited(e ended) {
 	d.tell("%s has ended: %s", e.slot, e.state)
 	e.slot.member = nil
-	if e.lost() && (d.busy || e.began.Before(d.back) || e.slept > 0) && time.Since(e.began)-e.slept < startPatience {
+	if e.lost() && (d.away() || len(d.brokers.seeds) == 1 && e.began.Before(d.back) || e.slept > 0) && time.Since(e.began)-e.slept < startPatience {
 		// A start without a broker, or without time to reach it, ends; whoever supervises
 		// it tries again.
 		e.again = true
@@ -302,7 +312,7 @@ func (d *driver) finish(ctx context.Context, apart bool) error {
 		err  error
 	}
 	results := make(chan result)
-	timed, cancel := context.WithTimeout(ctx, patience)
+	timed, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, args := range only {
 		file := fmt.Sprintf("%s/finish.%d.stderr", d.dir, i)
@@ -318,10 +328,19 @@ func (d *driver) finish(ctx context.Context, apart bool) error {
 		}
 		go func() { results <- result{file, c.Wait()} }()
 	}
-	for range only {
-		if r := <-results; r.err != nil {
-			m := member{stderr: r.file}
-			d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: %v; %s", r.err, m.last())})
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for left := len(only); left > 0; {
+		select {
+		case r := <-results:
+			left--
+			if r.err != nil && timed.Err() == nil {
+				m := member{stderr: r.file}
+				d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: %v; %s", r.err, m.last())})
+			}
+		case <-late.C:
+			d.faults = append(d.faults, violation{"members", fmt.Sprintf("run --until-end: has not ended in %v; its goroutines are at the ends of %s/finish.*.stderr", patience, d.dir)})
+			cancel()
 		}
 	}
 	d.tell("finished")

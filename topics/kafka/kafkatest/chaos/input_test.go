@@ -49,13 +49,16 @@ func TestGenerate(t *testing.T) {
 // The same seed gives the same events; a round of the usual length has each action.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(50) {
-		events := plan(seed, 35*time.Second)
-		if !slices.Equal(events, plan(seed, 35*time.Second)) {
+		events := plan(seed, 35*time.Second, 2)
+		if !slices.Equal(events, plan(seed, 35*time.Second, 2)) {
 			t.Fatal("want the events to be those of the seed")
 		}
-		had := map[action]bool{}
+		had, brokers := map[action]bool{}, map[int]bool{}
 		for _, e := range events {
 			had[e.what] = true
+			if e.what == crash || e.what == restart {
+				brokers[e.pick%2] = true
+			}
 			if e.at >= 35*time.Second {
 				t.Errorf("seed %d: %v is after the end", seed, e)
 			}
@@ -63,8 +66,11 @@ func TestPlan(t *testing.T) {
 		if !had[pause] {
 			t.Errorf("seed %d: no pause", seed)
 		}
-		if !had[crash] {
-			t.Errorf("seed %d: no restart of the broker", seed)
+		if !had[crash] || !had[restart] || len(brokers) < 2 {
+			t.Errorf("seed %d: want one broker killed and the other restarted, got %v", seed, events)
+		}
+		if slices.ContainsFunc(plan(seed, 35*time.Second, 1), func(e event) bool { return e.what == restart }) {
+			t.Errorf("seed %d: a broker that is alone is restarted", seed)
 		}
 		for a := range weights() {
 			if !had[a] {

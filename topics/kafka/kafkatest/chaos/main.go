@@ -3,10 +3,10 @@
 //
 // The pipeline is parse, score, aggregate and merge, each a segment of its own with
 // several processes. While they run, lines are written to its sources, and a driver
-// kills, stops, ends and adds processes and restarts the broker as a seed says. Then
+// kills, stops, ends and adds processes and restarts brokers as a seed says. Then
 // the pipeline is run to the ends of its topics, and every topic is checked.
 //
-// `make chaos` runs it with a broker of its own.
+// `make chaos` runs it with brokers of its own.
 package main
 
 import (
@@ -23,6 +23,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"evalstream/topics/kafka"
 )
 
 func main() {
@@ -44,6 +46,7 @@ type options struct {
 	duration  time.Duration
 	length    time.Duration
 	rate      int
+	open      time.Duration
 	root      string
 	mutations bool
 	only      string
@@ -60,6 +63,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fs.DurationVar(&o.duration, "duration", 0, "begin rounds until this time is over, in place of -rounds")
 	fs.DurationVar(&o.length, "round", 35*time.Second, "how long a round is disturbed")
 	fs.IntVar(&o.rate, "rate", 300, "lines of input a second")
+	fs.DurationVar(&o.open, "open", 10*time.Minute, "how long a transaction may be open: longer than a round, so that only a takeover ends those of the dead")
 	fs.StringVar(&o.root, "root", "../../..", "folder of the module")
 	fs.BoolVar(&o.mutations, "mutations", false, "take parts of the mechanism away, one after the other, and look for a seed that shows it")
 	fs.StringVar(&o.only, "only", "", "with -mutations: these `names`, with commas between")
@@ -72,15 +76,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano()) % 1_000_000
 	}
+	if err := os.Setenv(kafka.EnvTransaction, o.open.String()); err != nil { // of all that is started
+		return err
+	}
 	dir, err := os.MkdirTemp("", "chaos")
 	if err != nil {
 		return err
 	}
 	s := &session{options: o, dir: dir, out: out}
-	if s.brokers = strings.Split(os.Getenv("EVALSTREAM_TEST_BROKERS"), ","); s.brokers[0] == "" {
+	if s.brokers.seeds = strings.Split(os.Getenv("EVALSTREAM_TEST_BROKERS"), ","); s.brokers.seeds[0] == "" {
 		return errors.New("EVALSTREAM_TEST_BROKERS is not set: run make chaos")
 	}
-	if s.broker.control = os.Getenv("EVALSTREAM_TEST_BROKER_CONTROL"); s.broker.control == "" {
+	if s.brokers.control = os.Getenv("EVALSTREAM_TEST_BROKER_CONTROL"); s.brokers.control == "" {
 		return errors.New("EVALSTREAM_TEST_BROKER_CONTROL is not set: run make chaos")
 	}
 	switch {
@@ -100,8 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 // A session is several rounds on one broker.
 type session struct {
 	options
-	brokers []string
-	broker  broker
+	brokers brokers
 	dir     string
 	out     io.Writer
 }
@@ -130,7 +136,7 @@ func (s *session) round(ctx context.Context, program string, seed uint64) (*outc
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	r := &round{program: program, brokers: s.brokers, broker: s.broker, dir: dir, seed: seed, length: s.length, rate: s.rate}
+	r := &round{program: program, brokers: s.brokers, dir: dir, seed: seed, length: s.length, rate: s.rate}
 	out, err := r.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("seed %d: %w; what each process told is in %s", seed, err, dir)
@@ -152,7 +158,7 @@ func (s *session) test(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "chaos: SEED=%d, rounds of %v\n", s.seed, s.length)
+	fmt.Fprintf(s.out, "chaos: SEED=%d, rounds of %v, brokers: %d\n", s.seed, s.length, len(s.brokers.seeds))
 	var sum summary
 	began := time.Now()
 	for n := 0; s.duration > 0 && time.Since(began) < s.duration || s.duration == 0 && n < s.rounds; n++ {
@@ -182,7 +188,7 @@ func (s *session) check(ctx context.Context, name string) error {
 	}
 	out.apart = apart(out.seed)
 	r := &round{program: program, brokers: s.brokers, dir: s.dir, seed: out.seed}
-	if err := r.check(ctx, reader{s.brokers}, flow{name: name, brokers: s.brokers, apart: out.apart}, &out); err != nil {
+	if err := r.check(ctx, reader{s.brokers.seeds}, flow{name: name, brokers: s.brokers.seeds, apart: out.apart}, &out); err != nil {
 		return err
 	}
 	out.tell(s.out)

@@ -34,7 +34,7 @@ func mutations() []mutation {
 	generation := edit{"topics/kafka/transactor.go", "\tm := tx.Member\n", "\tm := Member{}\n"}
 	return []mutation{
 		{name: "fencing", what: "owners do not take the transactional id over, and their generation is not checked", edits: []edit{takeover, generation}},
-		{name: "takeover", what: "owners do not take the transactional id over", edits: []edit{takeover}, doubled: true},
+		{name: "takeover", what: "owners do not take the transactional id over", edits: []edit{takeover}},
 		{name: "generation", what: "the generation of who commits offsets is not checked", edits: []edit{generation}, doubled: true},
 		{name: "units", what: "aggregate takes each score for one of a new unit", edits: []edit{{
 			"stages/units.go", "\t\tif row.hash != hash {\n\t\t\tcontinue", "\t\tif row.hash != hash || true {\n\t\t\tcontinue",

@@ -34,6 +34,11 @@ func (f flow) topics() []string {
 	return all
 }
 
+// changelogs are what the program keeps for itself.
+func (f flow) changelogs() []string {
+	return []string{f.topic("score.changelog"), f.topic("aggregate.changelog")}
+}
+
 // The options of the steps, as flags and as fields.
 func measures() []string  { return []string{"success@1", "mrr@10"} }
 func groupings() []string { return []string{"run", "run,ticker"} }

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,8 +23,7 @@ import (
 // A round is one pipeline, from its empty topics to the checks of what they hold.
 type round struct {
 	program string
-	brokers []string
-	broker  broker
+	brokers brokers
 	dir     string // kept if something is wrong
 	seed    uint64
 	length  time.Duration // of the disturbances
@@ -64,7 +65,7 @@ func command(ctx context.Context, program string, args ...string) *exec.Cmd {
 func (r *round) run(ctx context.Context) (*outcome, error) {
 	began := time.Now()
 	// The broker may still have the topics of another session.
-	f := flow{name: fmt.Sprintf("chaos-%d-%x", r.seed, began.UnixMilli()), brokers: r.brokers, apart: apart(r.seed)}
+	f := flow{name: fmt.Sprintf("chaos-%d-%x", r.seed, began.UnixMilli()), brokers: r.brokers.seeds, apart: apart(r.seed)}
 	out := &outcome{seed: r.seed, apart: f.apart}
 	yaml := filepath.Join(r.dir, "pipeline.yaml")
 	if err := os.WriteFile(yaml, []byte(f.yaml()), 0o600); err != nil {
@@ -78,7 +79,7 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 	if told, err := command(ctx, r.program, "topics", "create", "--partitions", fmt.Sprint(partitions), yaml).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("topics create: %w\n%s", err, told)
 	}
-	ledger := reader{r.brokers}
+	ledger := reader{r.brokers.seeds}
 	offsetsFrom, err := ledger.offsetsEnds(ctx)
 	if err != nil {
 		return nil, err
@@ -89,9 +90,9 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 	watched, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	go r.watch(watched, ledger, f, began, log)
-	d := &driver{program: r.program, dir: r.dir, yaml: yaml, broker: r.broker, log: log}
+	d := &driver{program: r.program, dir: r.dir, yaml: yaml, brokers: r.brokers, log: log}
 	defer d.end()
-	if err := d.run(ctx, plan(r.seed, r.length), r.length); err != nil {
+	if err := d.run(ctx, plan(r.seed, r.length, len(r.brokers.seeds)), r.length); err != nil {
 		return nil, err
 	}
 	if err := <-fed; err != nil {
@@ -119,6 +120,13 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 		}
 		fmt.Fprintln(log, err)
 	}
+	if len(out.violations) > 0 {
+		held, err := ledger.open(ctx, slices.Concat(f.topics(), f.changelogs()))
+		if err != nil {
+			return nil, err
+		}
+		out.violations = append(out.violations, held...)
+	}
 	if out.commits, err = ledger.transactions(ctx, offsetsFrom); err != nil {
 		return nil, err
 	}
@@ -134,7 +142,7 @@ func (r *round) run(ctx context.Context) (*outcome, error) {
 func (r *round) feed(ctx context.Context, f flow, ends time.Time) error {
 	begins := time.Now()
 	inputs := generate(r.seed, int(ends.Sub(begins).Seconds()*float64(r.rate)))
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers.seeds...), kgo.AlwaysRetryEOF(), kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 		return func(rec *kgo.Record, _ int) int { return int(rec.Partition) }
 	})))
 	if err != nil {
@@ -222,6 +230,10 @@ func (r *round) check(ctx context.Context, ledger reader, f flow, out *outcome) 
 	logs := map[string]*topicLog{}
 	for _, name := range f.topics() {
 		l, err := ledger.whole(ctx, name)
+		if errors.Is(err, errHeld) {
+			out.violations = append(out.violations, violation{"transactions", err.Error()})
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -278,7 +290,7 @@ func checkTopics(ctx context.Context, p pipe, f flow, logs map[string]*topicLog,
 
 // forget deletes the topics of the pipeline, those that it made for itself too.
 func (r *round) forget(ctx context.Context, f flow) error {
-	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers...))
+	c, err := kgo.NewClient(kgo.SeedBrokers(r.brokers.seeds...))
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An action is what the driver does to the members of a segment, or to the broker.
+// An action is what the driver does to the members of a segment, or to a broker.
 type action string
 
 // The actions.
@@ -19,7 +19,8 @@ const (
 	term    action = "term"    // SIGTERM, and start again
 	add     action = "add"     // one member more
 	remove  action = "remove"  // SIGTERM, and no other in its place
-	crash   action = "crash"   // kill -9 of the broker, which starts again
+	crash   action = "crash"   // kill -9 of a broker, which starts again
+	restart action = "restart" // of a broker, which hands over what it leads
 )
 
 // weights are what is done to members beside pauses, and how often each is drawn.
@@ -27,16 +28,12 @@ func weights() map[action]int {
 	return map[action]int{kill: 5, killAll: 1, term: 4, add: 4, remove: 2}
 }
 
-// The broker is not shut down in order: Kafka 4.4.0, where no other broker takes its
-// partitions over, then ends transactions as committed whose markers it has not written
-// (kafka-transactions find-hanging names them), and their offsets stay open for ever.
-
 // An event is an action at a time of the round.
 type event struct {
 	at   time.Duration
 	what action
 	step int           // of the segment
-	pick int           // among the members that it can be done to
+	pick int           // among the members that it can be done to, or the brokers
 	wait time.Duration // until a member starts again, or goes on
 }
 
@@ -48,9 +45,10 @@ func (e event) String() string {
 const sessionTimeout = 10 * time.Second
 
 // plan draws the events of a round of that length: first each of what is done to members
-// once, in some order, then more of them; in between the broker is restarted now and
-// then. Pauses come beside these, in time to end within the round.
-func plan(seed uint64, length time.Duration) []event {
+// once, in some order, then more of them. Beside these come pauses, in time to end within
+// the round, and the brokers, one after the other, are killed and restarted. One that is
+// alone is not restarted: see brokers.between.
+func plan(seed uint64, length time.Duration, brokers int) []event {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	const first, gap, more = 3 * time.Second, 3 * time.Second, 2 * time.Second
 	var names, weighted []action
@@ -63,13 +61,7 @@ func plan(seed uint64, length time.Duration) []event {
 	rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	within := func(d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
 	var events []event
-	broker := 20*time.Second + within(8*time.Second)
 	for at := first; at < length; at += gap + within(more) {
-		if at >= broker {
-			events = append(events, event{at: at, what: crash})
-			broker = at + 40*time.Second + within(30*time.Second)
-			continue
-		}
 		e := event{at: at, step: rng.IntN(len(steps())), pick: rng.IntN(1 << 20), wait: within(2500 * time.Millisecond)}
 		if len(names) > 0 {
 			e.what, names = names[0], names[1:]
@@ -77,6 +69,16 @@ func plan(seed uint64, length time.Duration) []event {
 			e.what = weighted[rng.IntN(len(weighted))]
 		}
 		events = append(events, e)
+	}
+	what, pick := []action{crash, restart}, rng.IntN(2)
+	if brokers == 1 {
+		what = what[:1]
+	}
+	for at, n := 5*time.Second+within(5*time.Second), 0; at < length; at, n = at+13*time.Second+within(7*time.Second), n+1 {
+		if n%len(what) == 0 {
+			rng.Shuffle(len(what), func(i, j int) { what[i], what[j] = what[j], what[i] })
+		}
+		events = append(events, event{at: at, what: what[n%len(what)], pick: pick + n})
 	}
 	const longest = sessionTimeout + 4*time.Second
 	for at := first; at+longest < length; at += 2*gap + within(3*more) {

@@ -52,7 +52,7 @@ func (s *summary) print(w io.Writer, took time.Duration) {
 	names := map[action]string{
 		kill: "members killed (-9)", killAll: "segments whose members were all killed at once", pause: "members stopped past the session timeout or nearly, then let go on",
 		term: "members ended by SIGTERM and started again", add: "members added", remove: "members removed",
-		crash: "broker killed (-9) and started again",
+		crash: "brokers killed (-9) and started again", restart: "brokers shut down in order and started again",
 	}
 	for _, a := range slices.Sorted(maps.Keys(names)) {
 		row(names[a], s.did[a])

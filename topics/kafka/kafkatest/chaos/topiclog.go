@@ -120,6 +120,9 @@ func (r reader) ends(ctx context.Context, topic string, count int) (all, stable 
 	return all, stable, err
 }
 
+// errHeld says that a transaction is open for so long that nobody will end it.
+var errHeld = errors.New("held by an open transaction")
+
 // settle waits until no transaction is open on the topic.
 func (r reader) settle(ctx context.Context, topic string, count int) ([]int64, error) {
 	late := time.Now().Add(30 * time.Second)
@@ -132,7 +135,7 @@ func (r reader) settle(ctx context.Context, topic string, count int) ([]int64, e
 			return all, nil
 		}
 		if time.Now().After(late) {
-			return nil, fmt.Errorf("%s: a transaction is still open: it ends at %v and is stable to %v", topic, all, stable)
+			return nil, fmt.Errorf("%s: %w: it ends at %v and is stable to %v", topic, errHeld, all, stable)
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
