@@ -18,7 +18,7 @@ import (
 
 const (
 	perSecond = 2000
-	warmUp    = 5 // seconds that are not measured
+	warmUp    = 20 // seconds that are not measured
 )
 
 // latency measures how long it takes from the moment when a prediction is due to a
