@@ -16,12 +16,15 @@ import (
 	"evalstream/topics"
 )
 
+// DefaultSession is how long a member of a group may be silent.
+const DefaultSession = 10 * time.Second
+
 // GroupOptions are how a member takes part in a group.
 type GroupOptions struct {
 	ID     string
 	Topics []string
 	// Session is how long a member may be silent before it is taken for dead; 0 is
-	// 10 s. Heartbeats go out five times in it.
+	// DefaultSession. Heartbeats go out five times in it.
 	Session time.Duration
 	// Rebalance is how long members have to let go of what they had; 0 is 30 s.
 	Rebalance time.Duration
@@ -80,7 +83,7 @@ const defaultRebalance = 30 * time.Second
 // Where partitions were added, the generation ends and the next one has them.
 func (c *Client) Join(ctx context.Context, opt GroupOptions, own func(context.Context, *Assignment) error) error {
 	if opt.Session <= 0 {
-		opt.Session = 10 * time.Second
+		opt.Session = DefaultSession
 	}
 	if opt.Rebalance <= 0 {
 		opt.Rebalance = defaultRebalance

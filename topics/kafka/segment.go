@@ -58,7 +58,7 @@ type Segment struct {
 	DecodeMark func(line []byte) (*evalstream.Mark, error)
 	RecordTime bool          // records at the front have the time of their messages
 	MaxLine    int           // in bytes; 0 is DefaultMaxLine
-	Session    time.Duration // of the group; 0 is 10 s
+	Session    time.Duration // of the group; 0 is DefaultSession
 	Layout     string        // of the whole pipeline: members with another one are refused
 	Codec      Codec
 	// Waits says that a step asks somebody else, such as a model: how long a batch may take
@@ -120,6 +120,13 @@ func (s *Segment) maxLine() int {
 	return s.MaxLine
 }
 
+func (s *Segment) session() time.Duration {
+	if s.Session <= 0 {
+		return DefaultSession
+	}
+	return s.Session
+}
+
 // Tombstones is how many messages without a value were left out.
 func (s *Segment) Tombstones() int64 { return s.tombstones.Load() }
 
@@ -137,7 +144,7 @@ func (s *Segment) Run(ctx context.Context) error {
 		return nil
 	}
 	err := s.Client.Own(ctx, GroupOptions{
-		ID: s.Group(), Topics: s.From, Session: s.Session, Layout: s.Layout, Codec: s.Codec, Generation: s.generation,
+		ID: s.Group(), Topics: s.From, Session: s.session(), Layout: s.Layout, Codec: s.Codec, Generation: s.generation,
 	}, s.own)
 	if errors.Is(err, errEnded) || s.draining.Load() && errors.Is(err, context.Canceled) {
 		return nil

@@ -28,6 +28,7 @@ type tenure struct {
 	seg    *Segment
 	of     Ownership
 	sink   *Sink
+	began  time.Time
 	ended  atomic.Int32 // partitions
 	mu     sync.Mutex
 	stores []*segmentStore
@@ -39,7 +40,7 @@ func (s *Segment) own(ctx context.Context, o Ownership) error {
 	sink := NewSink(context.WithoutCancel(ctx), o.Transactor, SinkOptions{
 		Group: o.Group, Member: o.Member, CommitInterval: s.Commit, Pause: commitPause, Took: s.Hooks.Took,
 	})
-	t := &tenure{seg: s, of: o, sink: sink}
+	t := &tenure{seg: s, of: o, sink: sink, began: time.Now()}
 	err := t.hold(ctx)
 	_ = sink.Close()
 	for _, store := range t.stores {
@@ -154,6 +155,17 @@ func (t *tenure) work(ctx context.Context, store *segmentStore, owner *owner) er
 	if int(t.ended.Add(1)) < len(t.of.Partitions) {
 		// The others go on; what is let go now would only come back.
 		return nil
+	}
+	return t.outlive(ctx)
+}
+
+// outlive stays until a member of this generation that has died is out of the group, for
+// what was that one's comes here then.
+func (t *tenure) outlive(ctx context.Context) error {
+	if len(t.of.Partitions) < int(t.seg.count(t.seg.From[0])) {
+		if err := pause(ctx, time.Until(t.began.Add(t.seg.session()*6/5))); err != nil {
+			return err
+		}
 	}
 	return errEnded
 }

@@ -388,6 +388,10 @@ var processFaults = []fault{
 		try: func(s *scene) { s.paused() },
 	},
 	{
+		what: "a process dies, and another reads to the end beside it (`--until-end`)", does: "that one stays until the session of the dead is over, and reads what was theirs too",
+		says: []string{"taken over"}, try: func(s *scene) { s.heir() },
+	},
+	{
 		what: "members of another layout (other cuts or topics) are in the group", does: "gives up: stop all members first. Where the state would fit, it waits two sessions for them to go", exit: 2, says: []string{"another layout of this pipeline is running in group", "stop all its members first"},
 		try: func(s *scene) {
 			s.two(func(path string) string {
@@ -448,6 +452,31 @@ var processFaults = []fault{
 		what: "two processes with one `state:` directory", does: "the second is refused when it gets a partition that the first has not let go: a directory of its own for each", exit: 5, says: []string{"in use"},
 		try: func(s *scene) { s.sharedCache() },
 	},
+}
+
+// heir runs a pipeline to its end beside a process that has half of the partitions and is
+// killed.
+func (s *scene) heir() {
+	predictions, gold := workload(60)
+	out, _ := execute(s.T, lines(predictions, gold), 0, "run", "-q", pipeline(s.T, steps))
+	want := finals(s.T, out)
+	in, to := s.topic(2, nil), s.topic(1, compacted())
+	path := s.make("from: topic:%s\nto: topic:%s\n%s", in, to, steps)
+	produce(s.T, s.connection(), in, slices.Concat(predictions[:50], gold[:9]))
+	session := []string{"EVALSTREAM_KAFKA_SESSION=3s"}
+	first, _ := s.start(session...)(path)
+	until(s.T, func() bool { return published(s.T, s.connection(), to) > 0 })
+	second := watch(s.T, nil, session, "--until-end", path)
+	until(s.T, func() bool { return strings.Contains(second.text(), "taken over") })
+	_ = first.Process.Kill()
+	produce(s.T, s.connection(), in, slices.Concat(predictions[50:], gold[9:]))
+	second.read.Wait()
+	_ = second.cmd.Wait() // the exit code tells
+	s.exit, s.told = second.cmd.ProcessState.ExitCode(), second.text()
+	execute(s.T, "", 0, "run", "-q", "--until-end", path)
+	if diff := cmp.Diff(want, finals(s.T, s.latest(to))); diff != "" {
+		s.Errorf("topics against the pipe (-pipe +topics):\n%s", diff)
+	}
 }
 
 // two starts a pipeline, and then runs another one beside it.
