@@ -16,7 +16,7 @@ import (
 const (
 	commitPause = 10 * time.Millisecond
 	commitEvery = 5 * time.Millisecond
-	fetchPause  = 5 * time.Millisecond
+	fetchPause  = commitPause
 )
 
 // errEnded says that all partitions of a member have come to their end.
