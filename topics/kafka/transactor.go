@@ -290,12 +290,17 @@ func (t *Transactor) offsets(ctx context.Context, tx Transaction) error {
 			t.doubtful = t.doubtful || brokenLink(err)
 			return err
 		}
+		left := len(tx.Offsets)
 		for _, topic := range res.(*txnoffsetcommit.Response).Topics {
 			for _, p := range topic.Partitions {
 				if p.ErrorCode != 0 {
 					return &partitionError{TopicPartition{topic.Name, p.Partition}, kgo.Error(p.ErrorCode)}
 				}
+				left--
 			}
+		}
+		if left != 0 {
+			return errAnswer
 		}
 		return nil
 	})
