@@ -343,11 +343,12 @@ func (l *lane) commitOnce(ctx context.Context) error {
 	return nil
 }
 
+// checkpoint is a copy: a store may write it while the lane goes on.
 func (l *lane) checkpoint() *Checkpoint {
 	k := l.kept
 	return &Checkpoint{
-		Next: l.nextSeq, Places: k.places, Reach: l.reach, Ended: k.ended && !l.r.fresh.Load(), Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
-		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: k.byClass, Front: k.front, Counters: k.counters,
+		Next: l.nextSeq, Places: slices.Clone(k.places), Reach: l.reach, Ended: k.ended && !l.r.fresh.Load(), Newest: l.newest, Watermark: l.watermark, ToTick: l.toTick,
+		Lines: k.lines, Blank: k.blank, Rejects: k.rejects, ByClass: maps.Clone(k.byClass), Front: slices.Clone(k.front), Counters: slices.Clone(k.counters),
 	}
 }
 

@@ -270,7 +270,7 @@ func (s *segmentSource) fill(b *evalstream.Block) error {
 		if len(m.Value) > s.seg.maxLine() {
 			if b.Records == nil {
 				const head = 256
-				b.Data, b.Long = append(b.Buf[:0], m.Value[:head]...), int64(len(m.Value))
+				b.Data, b.Long = append(b.Buf[:0], m.Value[:min(head, len(m.Value))]...), int64(len(m.Value))
 				b.Buf = b.Data
 				b.First, b.At = s.seq, pos
 				s.seq++

@@ -17,8 +17,8 @@ import (
 // transaction with what the job has written since the last commit, and with the offsets
 // of what it has read.
 //
-// A commit returns when it is handed over and the one before it has been committed, so
-// the job goes on meanwhile; a failed one fails the sink, and that the job.
+// A commit returns when it is handed over, so the job goes on meanwhile; it waits only
+// where much is handed over already. A failed one fails the sink, and that the job.
 type segmentStore struct {
 	seg   *Segment
 	p     int32

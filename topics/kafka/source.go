@@ -159,7 +159,7 @@ func (s *Source) fill(b *evalstream.Block) bool {
 		if len(m.Value) > s.opt.MaxLine {
 			if b.Records == nil {
 				const head = 256
-				b.Data, b.Long = append(b.Buf[:0], m.Value[:head]...), int64(len(m.Value))
+				b.Data, b.Long = append(b.Buf[:0], m.Value[:min(head, len(m.Value))]...), int64(len(m.Value))
 				b.Buf = b.Data
 				b.First, b.At = evalstream.Seq(m.Offset), pos
 				i++

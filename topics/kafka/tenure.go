@@ -160,9 +160,9 @@ func (t *tenure) work(ctx context.Context, store *segmentStore, owner *owner) er
 }
 
 // outlive stays until a member of this generation that has died is out of the group, for
-// what was that one's comes here then.
+// what was that one's comes here then. Who was told to go does not.
 func (t *tenure) outlive(ctx context.Context) error {
-	if len(t.of.Partitions) < int(t.seg.count(t.seg.From[0])) {
+	if !t.seg.draining.Load() && len(t.of.Partitions) < int(t.seg.count(t.seg.From[0])) {
 		if err := pause(ctx, time.Until(t.began.Add(t.seg.session()*6/5))); err != nil {
 			return err
 		}

@@ -154,10 +154,10 @@ func (t *Transactor) commit(ctx context.Context, tx Transaction) (ends map[Topic
 		return nil, err
 	}
 	if err := t.end(ctx, true); err != nil {
-		if fenced(err) {
+		if fenced(err) && !t.doubtful {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnknown, err) // an answer that was lost may have said that it is committed
 	}
 	for tp, n := range counts {
 		t.next[tp] = int32((int64(t.next[tp]) + int64(n)) & 0x7fffffff)
@@ -235,13 +235,18 @@ func (t *Transactor) addPartitions(ctx context.Context, parts []part) error {
 			return err
 		}
 		var worst error
+		left := len(parts)
 		for _, topic := range res.(*addpartitionstotxn.Response).Results {
 			for _, p := range topic.Results {
+				left--
 				const notAttempted = 55 // another partition of the request failed
 				if code := kgo.Error(p.ErrorCode); code != 0 && (worst == nil || code != notAttempted) {
 					worst = &partitionError{TopicPartition{topic.Name, p.PartitionIndex}, code}
 				}
 			}
+		}
+		if worst == nil && left != 0 {
+			return errAnswer
 		}
 		return worst
 	})

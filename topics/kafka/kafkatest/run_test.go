@@ -30,7 +30,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "evalstream"), "./cmd/evalstream")
+	build := exec.Command("go", "build", fmt.Sprintf("-race=%t", underRace), "-o", filepath.Join(dir, "evalstream"), "./cmd/evalstream")
 	build.Dir = "../../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -650,4 +650,36 @@ stages:
 	execute(t, "", 0, "run", "-q", "--until-end", "--only", "aggregate", path)
 	loud.wait(0)
 	quiet.wait(0)
+}
+
+// A member that is told to go does so at once, be it that others have the rest.
+func TestHandsOverAtOnce(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to := topic(t, c, 2, nil), topic(t, c, 1, compacted())
+	predictions, gold := workload(20)
+	produce(t, c, in, slices.Concat(predictions, gold))
+	path := live(t, b, "from: topic:"+in+"\nto: topic:"+to+"\n"+steps)
+	first := watch(t, nil, nil, path)
+	until(t, func() bool { return strings.Contains(first.text(), "taken over") })
+	second := watch(t, nil, nil, path)
+	until(t, func() bool { return strings.Contains(second.text(), "taken over") })
+	began := time.Now()
+	second.stop(130)
+	if took := time.Since(began); took > kafka.DefaultSession/2 {
+		t.Errorf("took %v to hand over", took)
+	}
+	first.stop(130)
+}
+
+// A line over a limit that is shorter than what a reject shows is one reject.
+func TestShortLimit(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to := topic(t, c, 1, nil), topic(t, c, 1, compacted())
+	produce(t, c, in, []record{{"k", "0123456789"}})
+	path := live(t, b, "from: topic:"+in+"\nto: topic:"+to+"\nmax_line: 5\n"+steps)
+	if _, stderr := execute(t, "", 3, "run", "--until-end", "--max-rejects", "0", path); !strings.Contains(stderr, "too_large 1") {
+		t.Error(stderr)
+	}
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package kafkatest
+
+const underRace = false
