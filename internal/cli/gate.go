@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"evalstream"
 )
@@ -233,7 +234,9 @@ func resultName(r *evalstream.Result) string {
 }
 
 // gates are the rules of a command. They see every result and judge the final ones.
+// Result may be called by several jobs at once.
 type gates struct {
+	mu      sync.Mutex
 	rules   []*rule
 	metrics []string // seen
 	groups  []string // seen of metrics that rules name, the first few
@@ -244,6 +247,8 @@ type gates struct {
 
 // Result judges r if it is final, and else remembers it.
 func (g *gates) Result(r *evalstream.Result) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if !r.Final {
 		g.remember(r)
 		return

@@ -138,7 +138,7 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 
 // counted compares the topic's partitions with those of its inputs.
 func (l *Changelog) counted(ctx context.Context, c *Client) error {
-	n, err := c.Partitions(ctx, l.opt.Topic)
+	n, err := c.recount(ctx, l.opt.Topic)
 	if err == nil && n != l.opt.Partitions {
 		err = l.unfit("topic has %d partitions, its inputs have %d", n, l.opt.Partitions)
 	}
