@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -210,11 +211,24 @@ func (c *Client) forget(topic string) {
 	}
 }
 
-// Partitions is how many partitions the topic has, asked of a broker each time. A
-// topic that is not there is exit 4.
+// Partitions is how many partitions the topic has, asked of a broker each time. One that
+// is away is waited for; a topic that is not there is exit 4 at once.
 func (c *Client) Partitions(ctx context.Context, topic string) (int32, error) {
+	var n int32
+	var missing error
+	err := c.retry(ctx, topic, func(ctx context.Context) (err error) {
+		if n, err = c.count(ctx, topic); errors.Is(err, kgo.UnknownTopicOrPartition) {
+			missing, err = err, nil
+		}
+		return err
+	})
+	return n, c.explain(topic, cmp.Or(err, missing))
+}
+
+// count asks for the number of partitions once.
+func (c *Client) count(ctx context.Context, topic string) (int32, error) {
 	if err := c.refresh(ctx, topic); err != nil {
-		return 0, c.explain(topic, err)
+		return 0, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,19 +246,13 @@ func (c *Client) partitions(ctx context.Context, topic string) (int32, error) {
 	return c.recount(ctx, topic)
 }
 
-// recount asks for the number of partitions again, and waits for a broker that is away.
+// recount is Partitions of a topic that was there: it is waited for too.
 func (c *Client) recount(ctx context.Context, topic string) (n int32, err error) {
 	err = c.retry(ctx, topic, func(ctx context.Context) error {
-		err := c.refresh(ctx, topic)
-		c.mu.Lock()
-		n = c.counts[topic]
-		c.mu.Unlock()
-		if errors.Is(err, kgo.UnknownTopicOrPartition) {
-			return c.explain(topic, err)
-		}
+		n, err = c.count(ctx, topic)
 		return err
 	})
-	return n, err
+	return n, c.explain(topic, err)
 }
 
 // coordinated sends a request to the coordinator of a group or transactional id.

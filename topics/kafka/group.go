@@ -219,7 +219,7 @@ func (m *membership) generation(ctx context.Context, gen *kgo.Generation) error 
 	err := <-result
 	if err == nil && ctx.Err() == nil {
 		// Whoever assigns next sees at least these.
-		if counts, cerr := m.client.countAll(ctx, m.opt.Topics); cerr == nil {
+		if counts, cerr := countAll(ctx, m.opt.Topics, m.client.count); cerr == nil {
 			m.counts = counts
 		}
 	}
@@ -237,7 +237,7 @@ func (m *membership) grown(ctx context.Context) bool {
 			return false
 		case <-t.C:
 		}
-		counts, err := m.client.countAll(ctx, m.opt.Topics)
+		counts, err := countAll(ctx, m.opt.Topics, m.client.count)
 		if err == nil && !maps.Equal(counts, m.counts) {
 			m.counts = counts
 			m.client.conf.log().WarnContext(ctx, "partitions were added: keys move", "topics", counts)
@@ -246,10 +246,10 @@ func (m *membership) grown(ctx context.Context) bool {
 	}
 }
 
-func (c *Client) countAll(ctx context.Context, names []string) (map[string]int32, error) {
+func countAll(ctx context.Context, names []string, ask func(context.Context, string) (int32, error)) (map[string]int32, error) {
 	counts := map[string]int32{}
 	for _, name := range names {
-		n, err := c.Partitions(ctx, name)
+		n, err := ask(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (c *Client) await(ctx context.Context, opt GroupOptions) (map[string]int32,
 	wait := 100 * time.Millisecond
 	waiting := c.outages.wait("topics of group " + opt.ID)
 	for {
-		counts, err := c.countAll(ctx, opt.Topics)
+		counts, err := countAll(ctx, opt.Topics, c.Partitions)
 		if err == nil || !opt.Wait || !errors.Is(err, kgo.UnknownTopicOrPartition) {
 			if err == nil {
 				waiting.over(ctx)

@@ -177,7 +177,7 @@ func (u *subscription) everything(ctx context.Context, g GroupOptions) error {
 		if err := pause(ctx, g.Watch); err != nil {
 			return err
 		}
-		if now, err := u.s.client.countAll(ctx, g.Topics); err == nil {
+		if now, err := countAll(ctx, g.Topics, u.s.client.count); err == nil {
 			counts = now
 		}
 	}
