@@ -6,7 +6,7 @@ test-kafka: ## run the topic tests on a real broker, fetched and started here (o
 		else ../../../deploy/kafka/broker run go test -count=1 -timeout 20m -tags kafka$$(command -v kcat >/dev/null && echo ,kcat) ./...; fi
 
 test-kfake: ## run the topic tests on a fake broker under the race detector
-	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 ./...
+	cd topics/kafka/kafkatest && CGO_ENABLED=1 go test -race -count=1 -timeout 20m ./...
 
 bench-kafka: ## measure over a real broker, next to Kafka's producer, kafka-go and Watermill; BENCHFLAGS, see bench/README.md
 	deploy/kafka/broker run go run ./bench/kafka $(BENCHFLAGS)
