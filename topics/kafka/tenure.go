@@ -14,7 +14,7 @@ import (
 // a thin stream those of a member begin no closer than commitPause. The clock of a job
 // catches what came meanwhile, and more often than that nothing need be fetched.
 const (
-	commitPause = 10 * time.Millisecond
+	commitPause = 20 * time.Millisecond
 	commitEvery = 5 * time.Millisecond
 	fetchPause  = commitPause
 )
@@ -124,10 +124,10 @@ func (t *tenure) work(ctx context.Context, store *segmentStore, owner *owner) er
 	}
 	defer closeAll()
 	src.begun = func() { // behind a replay
-		owner.loaded.Store(true)
 		if h := t.seg.Hooks.Loaded; h != nil {
 			h(store.p, time.Since(begin), store.entries)
 		}
+		owner.loaded.Store(true) // who sees it ready sees the figures too
 	}
 	t.seg.mu.Lock()
 	owner.src, owner.store = src, store

@@ -39,6 +39,11 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if underRace { // its builds wait for a second before they exit, and many are started here
+		if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
 	if path, err := program(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
