@@ -289,6 +289,8 @@ func (h *hold) deliver(t *testing.T) int16 {
 		return r.Topics[0].Partitions[0].ErrorCode
 	case *kmsg.EndTxnResponse:
 		return r.ErrorCode
+	case *kmsg.InitProducerIDResponse:
+		return r.ErrorCode
 	}
 	t.Fatalf("%s: its answers are not read here", strings.ToLower(h.key.Name()))
 	return 0

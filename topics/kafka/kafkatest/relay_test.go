@@ -141,10 +141,9 @@ func TestLostAnswer(t *testing.T) {
 func TestLateRequest(t *testing.T) {
 	for _, key := range transaction() {
 		t.Run(key.Name(), func(t *testing.T) {
-			// refused delivers it. A produce may be taken for a repetition, which it is.
 			refused := func(t *testing.T, late *hold) {
 				t.Helper()
-				if code := late.deliver(t); code == 0 && key != kmsg.Produce {
+				if late.deliver(t) == 0 {
 					t.Errorf("%s of an old transaction has come late, and is not refused", key.Name())
 				}
 			}
@@ -184,9 +183,6 @@ func TestLateRequest(t *testing.T) {
 // Where it comes before the epoch has changed, it may cost the owner its id, and no more.
 func TestLateRequestBeforeTheEpochChanges(t *testing.T) {
 	for _, key := range transaction() {
-		if key == kmsg.Produce { // sequence numbers do for it
-			continue
-		}
 		t.Run(key.Name(), func(t *testing.T) {
 			p := proxied(t)
 			r := newRelay(t, p.addresses)
@@ -195,7 +191,7 @@ func TestLateRequestBeforeTheEpochChanges(t *testing.T) {
 			result := r.write(t)
 			late.gets(t, waits)
 			epoch.has(t)
-			t.Logf("answer %d", late.deliver(t))
+			late.deliver(t)
 			epoch.gets(t, passes)
 			r.done(t, result)
 			if err := soon(t, r.write(t), "the transaction does not end"); errors.Is(err, kafka.ErrLost) {
@@ -246,6 +242,35 @@ func TestLateTakeover(t *testing.T) {
 	}
 	r.wrote(t)
 	r.shows(t, 3)
+}
+
+// A request for a new epoch that comes late may cost the owner its id too: what is open then
+// takes effect whole or not at all, and the owner is told which.
+func TestLateEpoch(t *testing.T) {
+	p := proxied(t)
+	r := newRelay(t, p.addresses)
+	r.wrote(t)
+	lost, late := p.hold(kmsg.EndTxn), p.hold(kmsg.InitProducerID)
+	result := r.write(t)
+	lost.gets(t, loses)
+	late.gets(t, waits)
+	r.done(t, result)
+	end := p.hold(kmsg.EndTxn)
+	result = r.write(t)
+	end.has(t)
+	late.deliver(t)
+	end.gets(t, passes)
+	if err := soon(t, result, "the transaction does not end"); errors.Is(err, kafka.ErrLost) {
+		r.takeOver(t)
+		if r.next != 2 {
+			t.Fatalf("goes on at %d, want 2", r.next)
+		}
+		r.wrote(t)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	r.wrote(t)
+	r.shows(t, 4)
 }
 
 // A transaction that is open when its id is taken over is never seen, whatever its owner has
