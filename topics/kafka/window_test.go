@@ -26,7 +26,7 @@ func handed(t *testing.T, opt SubscriberOptions, next int64, offsets ...int64) *
 	batches <- b
 	w := &window{u: u, tp: TopicPartition{Topic: "t"}}
 	go func() {
-		for w.step(t.Context(), batches) == nil { //nolint:revive // each does its part
+		for w.step(t.Context(), batches) == nil {
 		}
 	}()
 	return u

@@ -25,9 +25,11 @@ type proxy struct {
 	ended     chan struct{}
 	open      sync.WaitGroup
 
-	mu    sync.Mutex
-	holds []*hold
-	conns map[net.Conn]bool // nil: ended
+	mu      sync.Mutex
+	holds   []*hold
+	conns   map[net.Conn]bool                   // nil: ended
+	weather func(kmsg.Key) (f fate, others int) // nil: all pass
+	delayed map[*hold]int                       // until so many others have come
 }
 
 // hold is a request that a proxy holds back until the test says what becomes of it.
@@ -69,7 +71,7 @@ func proxiedFake(t *testing.T, brokers int) *proxy {
 	t.Helper()
 	p := newProxy(t)
 	c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address) //nolint:noctx // the cluster closes it
+		l, err := net.Listen(network, address)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +107,7 @@ func beside(t *testing.T, address string, distance int) string {
 }
 
 func newProxy(t *testing.T) *proxy {
-	p := &proxy{ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	p := &proxy{ended: make(chan struct{}), conns: map[net.Conn]bool{}, delayed: map[*hold]int{}}
 	t.Cleanup(func() {
 		close(p.ended)
 		p.mu.Lock()
@@ -161,7 +163,7 @@ func (p *proxy) close(c net.Conn) {
 // serve passes on what one client asks, one request after the other.
 func (p *proxy) serve(client net.Conn, address string) {
 	defer p.close(client)
-	broker, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // the proxy closes it
+	broker, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {
 		return
 	}
@@ -225,13 +227,25 @@ func frame(r io.Reader) ([]byte, error) {
 	return b, err
 }
 
+func newHold(key kmsg.Key) *hold {
+	return &hold{key: key, come: make(chan struct{}), fate: make(chan fate, 1), late: make(chan struct{}), answers: make(chan []byte, 1)}
+}
+
 // hold holds back the next request of that kind.
 func (p *proxy) hold(key kmsg.Key) *hold {
-	h := &hold{key: key, come: make(chan struct{}), fate: make(chan fate, 1), late: make(chan struct{}), answers: make(chan []byte, 1)}
+	h := newHold(key)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.holds = append(p.holds, h)
 	return h
+}
+
+// disturb lets weather say what becomes of each request that is not held: of one that waits
+// also after how many others it is delivered. weather is called for one at a time.
+func (p *proxy) disturb(weather func(kmsg.Key) (f fate, others int)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.weather = weather
 }
 
 // waiting is what waits for this request; nil if nothing does.
@@ -243,11 +257,30 @@ func (p *proxy) waiting(request []byte) *hold {
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.holds, func(h *hold) bool { return h.key.Int16() == int16(binary.BigEndian.Uint16(request[4:])) })
 	if i < 0 {
-		return nil
+		return p.disturbed(kmsg.Key(binary.BigEndian.Uint16(request[4:])))
 	}
 	h := p.holds[i]
 	p.holds = slices.Delete(p.holds, i, i+1)
 	h.frame = request
+	return h
+}
+
+func (p *proxy) disturbed(key kmsg.Key) *hold {
+	if p.weather == nil {
+		return nil
+	}
+	for h, others := range p.delayed {
+		if p.delayed[h] = others - 1; others == 0 {
+			delete(p.delayed, h)
+			close(h.late)
+		}
+	}
+	f, others := p.weather(key)
+	h := newHold(key)
+	h.fate <- f
+	if f == waits {
+		p.delayed[h] = others
+	}
 	return h
 }
 

@@ -1,10 +1,15 @@
 package kafkatest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -383,4 +388,99 @@ func TestCoordinatorsMove(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Through connections that break all the time, with requests that come late or whose answers
+// are lost, and owners that follow one another, each number is written once.
+func TestUnreliableConnections(t *testing.T) {
+	p := proxied(t)
+	r := newRelay(t, p.addresses)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0)) // the proxy's
+	disturbed := append(transaction(), kmsg.InitProducerID)
+	var lost, late, takeovers int
+	p.disturb(func(key kmsg.Key) (fate, int) {
+		if !slices.Contains(disturbed, key) {
+			return passes, 0
+		}
+		switch rng.IntN(20) {
+		case 0:
+			lost++
+			return loses, 0
+		case 1:
+			late++
+			return waits, rng.IntN(60)
+		}
+		return passes, 0
+	})
+	owners := rand.New(rand.NewPCG(seed, 1))
+	const n = 200
+	for r.next < n {
+		result := r.write(t)
+		if owners.IntN(40) == 0 {
+			takeovers++
+			r.takeOver(t)
+			continue
+		}
+		err := soon(t, result, "the transaction does not end")
+		if errors.Is(err, kafka.ErrLost) || errors.Is(err, kafka.ErrUnknown) {
+			takeovers++
+			r.takeOver(t)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if at := r.committed(t); at != int64(r.next) {
+			t.Fatalf("offset %d is committed, want %d", at, r.next)
+		}
+	}
+	p.disturb(nil) // what waits never comes
+	t.Logf("%d answers lost, %d requests late, %d takeovers", lost, late, takeovers)
+	r.takeOver(t) // whatever is open is ended
+	r.shows(t, n)
+}
+
+// Members whose coordinators move, in the midst of transactions, copy each message once.
+func TestOwnWhileCoordinatorsMove(t *testing.T) {
+	b := fake(t, 3)
+	c := connect(t, b.ListenAddrs())
+	const partitions, n = 2, 240
+	in, out, group := topic(t, c, partitions, nil), topic(t, c, partitions, nil), name("g")
+	p := c.NewProducer(t.Context(), kafka.None)
+	closing(t, p)
+	want := make([][]string, partitions)
+	var members []*member
+	for range 2 {
+		members = append(members, startMember(t, b.ListenAddrs(), group, in, out))
+	}
+	var ends atomic.Int64
+	b.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		if ends.Add(1)%3 == 0 { // the request itself then comes to one that no longer coordinates
+			b.RehashCoordinators()
+		}
+		return nil, nil, false
+	})
+	for k := 0; k < n; k += 20 {
+		var ms []topics.Message
+		was := ends.Load()
+		for i := range partitions {
+			for j := k; j < k+20; j++ {
+				want[i] = append(want[i], fmt.Sprintf("%d/%d", i, j))
+				ms = append(ms, topics.Message{Partition: int32(i), Value: []byte(want[i][j])})
+			}
+		}
+		if err := errors.Join(p.SendTo(t.Context(), in, ms...)...); err != nil {
+			t.Fatal(err)
+		}
+		until(t, func() bool { return ends.Load() > was })
+	}
+	checkCopy(t, c, out, want)
+	for _, m := range members {
+		m.stop()
+		if err := m.wait(); !errors.Is(err, context.Canceled) {
+			t.Errorf("member ended with %v", err)
+		}
+	}
+	t.Logf("%d ends of transactions", ends.Load())
 }
