@@ -111,33 +111,31 @@ func readProduced(a answer) (*produced, error) {
 // that may help; the sequence numbers in the batches keep them from being there twice.
 // The error names no partition if it is about the connection. bases are the offsets of
 // the batches' first messages; one that had been written by an earlier try may be
-// missing.
-func (c *Client) send(ctx context.Context, transaction string, parts []part) (bases map[TopicPartition]int64, err error) {
+// missing. cut says that a connection broke: what it carried may arrive yet.
+func (c *Client) send(ctx context.Context, transaction string, parts []part) (bases map[TopicPartition]int64, cut bool, err error) {
 	left := parts
 	bases = map[TopicPartition]int64{}
 	err = c.retry(ctx, "produce", func(ctx context.Context) error {
-		var err error
-		left, err = c.sendOnce(ctx, transaction, left, bases)
+		again, broken, err := c.sendOnce(ctx, transaction, left, bases)
+		left, cut = again, cut || broken
 		return err
 	})
-	return bases, err
+	return bases, cut, err
 }
 
 // sendOnce returns the parts that were not taken, and the gravest reason.
-func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part, bases map[TopicPartition]int64) ([]part, error) {
+func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part, bases map[TopicPartition]int64) (left []part, cut bool, worst error) {
 	byLeader := map[int32][]part{}
 	for _, p := range parts {
 		id, err := c.leader(ctx, p.tp)
 		if err != nil {
-			return parts, err
+			return parts, false, err
 		}
 		byLeader[id] = append(byLeader[id], p)
 	}
 	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		left  []part
-		worst error
+		wg sync.WaitGroup
+		mu sync.Mutex
 	)
 	for id, ps := range byLeader {
 		wg.Go(func() {
@@ -150,13 +148,14 @@ func (c *Client) sendOnce(ctx context.Context, transaction string, parts []part,
 				}
 			}
 			left = append(left, again...)
+			cut = cut || brokenLink(err)
 			if err != nil && (worst == nil || retriable(worst)) {
 				worst = err
 			}
 		})
 	}
 	wg.Wait()
-	return left, worst
+	return left, cut, worst
 }
 
 func (c *Client) sendTo(ctx context.Context, broker int32, transaction string, parts []part) (results []result, left []part, err error) {

@@ -308,7 +308,7 @@ func (l *outLane) writeBatch(ctx context.Context, msgs []topics.Message) error {
 		if err != nil {
 			return err
 		}
-		_, err = l.p.client.send(ctx, "", []part{{tp: l.tp, batch: b}})
+		_, _, err = l.p.client.send(ctx, "", []part{{tp: l.tp, batch: b}})
 		if err == nil {
 			l.next = int32((int64(l.next) + int64(len(msgs))) & 0x7fffffff)
 			l.reopened = 0

@@ -49,8 +49,10 @@ type Transactor struct {
 	epoch    int16
 	next     map[TopicPartition]int32 // sequence numbers
 	enc      encoder
-	// doubtful says that a request to a coordinator may arrive yet, though it was asked
-	// again: in a later transaction of the same epoch it would be taken for one of that.
+	// doubtful says that a request may arrive yet, though it was asked again. In a later
+	// transaction of the same epoch a coordinator would take it for one of that. A partition
+	// knows a batch again, but if that comes between two transactions, Kafka 4 takes the next
+	// ones for out of order.
 	doubtful bool
 	err      error
 }
@@ -147,10 +149,17 @@ func (t *Transactor) commit(ctx context.Context, tx Transaction) (ends map[Topic
 		}
 	}
 	ends = map[TopicPartition]int64{}
+	var cut bool
 	sent := make(chan error, 1)
-	go func() { sent <- t.write(ctx, rounds, ends) }()
+	go func() {
+		var err error
+		cut, err = t.write(ctx, rounds, ends)
+		sent <- err
+	}()
 	offsets := t.offsets(ctx, tx)
-	if err := errors.Join(<-sent, offsets); err != nil {
+	err = errors.Join(<-sent, offsets)
+	t.doubtful = t.doubtful || cut
+	if err != nil {
 		return nil, err
 	}
 	if err := t.end(ctx, true); err != nil {
@@ -204,11 +213,13 @@ func (t *Transactor) encode(ctx context.Context, messages map[TopicPartition][]t
 	return rounds, counts, nil
 }
 
-func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicPartition]int64) error {
+// write writes the batches. cut says that one may arrive yet.
+func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicPartition]int64) (cut bool, err error) {
 	for _, r := range rounds {
-		bases, err := t.client.send(ctx, t.id, r)
+		bases, broken, err := t.client.send(ctx, t.id, r)
+		cut = cut || broken
 		if err != nil {
-			return err
+			return cut, err
 		}
 		for _, p := range r {
 			if base, ok := bases[p.tp]; ok {
@@ -216,7 +227,7 @@ func (t *Transactor) write(ctx context.Context, rounds [][]part, ends map[TopicP
 			}
 		}
 	}
-	return nil
+	return cut, nil
 }
 
 func (t *Transactor) addPartitions(ctx context.Context, parts []part) error {
