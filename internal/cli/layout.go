@@ -26,7 +26,7 @@ type cutSegment struct {
 	stages    []stage
 	front     []string // of From: topics that no step of the pipeline writes
 	remembers bool     // a step keeps state
-	gathers   bool     // its last step does; with nothing remembered, the input is replayed
+	replays   bool     // its last step does, and none keeps it
 }
 
 // layoutOf cuts an assembled pipeline; list is what it was assembled from.
@@ -47,7 +47,7 @@ func layoutOf(p *evalstream.Pipeline, list []stage, e *ends) (*layout, error) {
 		}); err != nil {
 			return nil, err
 		}
-		c.gathers = slices.ContainsFunc(seg.Steps, func(s evalstream.Step) bool { return s.Gather })
+		c.replays = !c.remembers && slices.ContainsFunc(seg.Steps, func(s evalstream.Step) bool { return s.Gather })
 		l.segments = append(l.segments, c)
 	}
 	return l, nil
@@ -95,9 +95,10 @@ const (
 
 // topicRole is a topic of a pipeline.
 type topicRole struct {
-	name string
-	role role
-	like string // topic that it must have as many partitions as; "": none
+	name     string
+	role     role
+	like     string // topic that it must have as many partitions as; "": none
+	position bool   // a changelog of nothing but positions
 }
 
 // topics lists all topics of the pipeline, in the order of the dataflow.
@@ -107,8 +108,8 @@ func (l *layout) topics(rejects string) []topicRole {
 		for _, name := range s.front {
 			all = append(all, topicRole{name: name, role: roleSource, like: s.From[0]})
 		}
-		if s.remembers {
-			all = append(all, topicRole{name: s.changelog(), role: roleChangelog, like: s.From[0]})
+		if log := s.changelog(); log != "" {
+			all = append(all, topicRole{name: log, role: roleChangelog, like: s.From[0], position: !s.remembers})
 		}
 		_, aggregates := s.stages[len(s.stages)-1].options.(*stages.AggregateOptions)
 		_, merges := s.stages[len(s.stages)-1].options.(*stages.MergeOptions)
@@ -131,7 +132,7 @@ func (l *layout) topics(rejects string) []topicRole {
 }
 
 func (s *cutSegment) changelog() string {
-	return (&kafka.Segment{Segment: s.Segment, Remembers: s.remembers}).Changelog()
+	return (&kafka.Segment{Segment: s.Segment, Replays: s.replays}).Changelog()
 }
 
 // config is how the broker must keep a topic. Inputs are kept for ever, for whoever is
@@ -184,12 +185,15 @@ func (l *layout) text(b *strings.Builder, e *ends, implied bool) {
 			from = append(from, named(topic))
 		}
 		hang(b, "segment "+s.Name+": ", strings.Join(steps, ", "))
-		hang(b, "  reads   ", strings.Join(from, ", "))
+		hang(b, "  reads    ", strings.Join(from, ", "))
 		if s.To != "" {
-			hang(b, "  writes  ", named(s.To))
+			hang(b, "  writes   ", named(s.To))
 		}
-		if s.remembers {
-			hang(b, "  state   ", named(s.changelog()))
+		switch {
+		case s.remembers:
+			hang(b, "  state    ", named(s.changelog()))
+		case !s.replays:
+			hang(b, "  position ", named(s.changelog()))
 		}
 	}
 	if e.rejects != "" {

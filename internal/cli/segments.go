@@ -178,7 +178,7 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	seg.Name = name
 	s := &kafka.Segment{
 		Segment: seg, Client: f.ends.client, Front: cut.front, Rejects: f.ends.rejects,
-		Remembers: cut.remembers, Replays: cut.gathers && !cut.remembers,
+		Remembers: cut.remembers, Replays: cut.replays,
 		Encode: final, DecodeMark: codecs.DecodeMark, MaxLine: int(f.common.maxLine), Codec: kafka.LZ4,
 		RecordTime: f.common.timeFrom == "record",
 		Job: evalstream.Job{

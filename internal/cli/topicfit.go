@@ -96,6 +96,12 @@ func (f *fitting) partitions(ctx context.Context, r topicRole) error {
 	switch {
 	case err != nil || n == want:
 		return err
+	case r.position:
+		if n < want {
+			f.notes = append(f.notes, fmt.Sprintf("%s: has %d partitions and %s %d: the position in the others is kept by the group alone, which forgets it when it has had no member for days; kafka-topics.sh --bootstrap-server %s --alter --topic %s --partitions %d",
+				r.name, n, r.like, want, f.client.Brokers(), r.name, want))
+		}
+		return nil
 	case r.role == roleChangelog:
 		f.misfits = append(f.misfits, misfit{
 			reason: fmt.Sprintf("%s: want %d partitions, as %s has, got %d: keys would be elsewhere", r.name, want, r.like, n),
@@ -185,6 +191,9 @@ func (f *fitting) size(r topicRole, config map[string]string) {
 			f.largest = r.name
 		}
 	case roleChangelog:
+		if r.position {
+			return
+		}
 		f.limits[r.name] = n
 		f.smallest = append(f.smallest, r.name)
 	case roleVia, rolePartials, roleResults, roleOutput, roleRejects:

@@ -148,8 +148,8 @@ func (p *topicPipeline) fence(ctx context.Context, s *cutSegment) error {
 	if err != nil {
 		return err
 	}
-	if s.remembers { // it may have had more
-		had, err := counts(p.client, 1)(ctx, s.changelog())
+	if log := s.changelog(); log != "" { // it may have had more
+		had, err := counts(p.client, 1)(ctx, log)
 		if err != nil {
 			return err
 		}

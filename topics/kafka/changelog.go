@@ -107,10 +107,8 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 	}
 	now := time.Now() // before the end is asked for: later tombstones live longer
 	l.asked = now.UnixMilli()
-	// A transaction of a former owner that is being committed can be seen in the group's
-	// offsets before it is in the topic.
-	if err := c.closed(ctx, l.tp()); err != nil {
-		return nil, c.explain(l.tp().String(), err)
+	if err := l.settled(ctx, c); err != nil {
+		return nil, err
 	}
 	first, end, err := c.bounds(ctx, l.tp())
 	if err != nil {
@@ -134,6 +132,12 @@ func (c *Client) OpenChangelog(ctx context.Context, opt ChangelogOptions) (*Chan
 		return nil, err
 	}
 	return l, nil
+}
+
+// settled waits for a transaction of a former owner that is being committed: its end can
+// be seen in the group's offsets before it is in the topic.
+func (l *Changelog) settled(ctx context.Context, c *Client) error {
+	return c.explain(l.tp().String(), c.closed(ctx, l.tp()))
 }
 
 // counted compares the topic's partitions with those of its inputs.

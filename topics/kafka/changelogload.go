@@ -85,13 +85,22 @@ func (l *Changelog) entry(m *topics.Message) (*checkpointEntry, error) {
 
 // fits says if a checkpoint cannot be gone on with.
 func (l *Changelog) fits(e *checkpointEntry, at int64) error {
-	switch {
-	case e.Format != changelogFormat:
-		return l.unfit("want format %d, got %d: another version of evalstream has written it", changelogFormat, e.Format)
+	switch err := l.sound(e, at); {
+	case err != nil:
+		return err
 	case e.Partitions != l.opt.Partitions:
 		return l.unfit("state was made with %d partitions, there are %d: keys would be elsewhere", e.Partitions, l.opt.Partitions)
 	case l.differs(&e.origin) != "":
 		return l.unfit("state was made with other options: %s", l.differs(&e.origin))
+	}
+	return nil
+}
+
+// sound says if a checkpoint is not one of ours.
+func (l *Changelog) sound(e *checkpointEntry, at int64) error {
+	switch {
+	case e.Format != changelogFormat:
+		return l.unfit("want format %d, got %d: another version of evalstream has written it", changelogFormat, e.Format)
 	case e.Checkpoint == nil || e.ID == "":
 		return l.unfit("checkpoint at offset %d is not whole", at)
 	}

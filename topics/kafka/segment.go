@@ -30,12 +30,12 @@ type Segment struct {
 	FrontEnds map[TopicPartition]int64
 	// Rejects is the topic of rejects; "" if they go nowhere but to Rejected.
 	Rejects string
-	// Remembers says that a step keeps state, which then is in the changelog topic. Options
-	// are what decides what it is.
+	// Remembers says that a step keeps state, which then is in the changelog topic, with the
+	// position. Options are what decides what it is. Otherwise the position is there alone.
 	Remembers bool
 	Options   []evalstream.Option
-	// Replays says that the steps keep nothing and are given their input from its start
-	// again: it is compacted, so the last of each key is there.
+	// Replays says that the steps keep nothing, not even a position, and are given their
+	// input from its start again: it is compacted, so the last of each key is there.
 	Replays bool
 	// Cache opens the store that holds the entries of a partition here; what empty does is
 	// said at ChangelogOptions. It is closed, if it can be, when the partition is let go.
@@ -103,9 +103,9 @@ type SegmentHooks struct {
 // group's, a dot and p.
 func (s *Segment) Group() string { return s.Name }
 
-// Changelog is the topic that keeps the state; "" if nothing is remembered.
+// Changelog is the topic that keeps state and position; "" if the input is replayed.
 func (s *Segment) Changelog() string {
-	if !s.Remembers {
+	if s.Replays {
 		return ""
 	}
 	return s.Name + ".changelog"
@@ -182,7 +182,7 @@ func (s *Segment) recount(ctx context.Context, ask func(context.Context, string)
 			return evalstream.Usagef("from: topics that are read together need equal partitions, got %s with %d and %s with %d", s.From[0], n, topic, counts[topic])
 		}
 	}
-	if log := s.Changelog(); log != "" && counts[log] != n {
+	if log := s.Changelog(); s.Remembers && counts[log] != n {
 		return &evalstream.ExitError{
 			Code: evalstream.ExitState, Err: fmt.Errorf("%s: want %d partitions, as %s has, got %d", log, n, s.From[0], counts[log]),
 			Hint: "stop all members; evalstream topics reset PIPELINE.yaml drops the state, and it is built again from the start of the topics",
@@ -242,12 +242,13 @@ func (s *Segment) replayed(err error) error {
 
 // agree makes from what the state says: it was committed together with the group's
 // offsets, which the group forgets where it has no members for days, and which people can
-// set. Offsets without a state are those of one that was deleted.
+// set. Offsets without a state are those of one that was deleted; where nothing but the
+// position is remembered, they say it as well.
 func (s *Segment) agree(ctx context.Context, p int32, point *evalstream.Checkpoint, from map[string]int64) error {
-	if !s.Remembers {
-		return nil
-	}
 	if point == nil || point.Reach == nil {
+		if !s.Remembers {
+			return nil
+		}
 		for topic, at := range from {
 			if at >= 0 {
 				return &evalstream.ExitError{

@@ -24,7 +24,7 @@ type segmentStore struct {
 	p     int32
 	sink  *Sink
 	ctx   context.Context  //nolint:containedctx // the owner's: a store's methods have none
-	log   *Changelog       // nil: nothing is remembered
+	log   *Changelog       // nil: not even the position is kept
 	cache evalstream.Store // nil: there is none, or none any more
 	point *evalstream.Checkpoint
 
@@ -73,18 +73,22 @@ func (s *segmentStore) settled() {
 }
 
 func (s *segmentStore) open(ctx context.Context) error {
-	if !s.seg.Remembers {
+	topic := s.seg.Changelog()
+	if topic == "" || s.p >= s.seg.count(topic) { // of an input that has grown
 		return nil
 	}
+	opt := ChangelogOptions{Topic: topic, Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Codec: s.seg.Codec}
 	var err error
-	var empty func() error
-	if s.cache, empty, err = s.seg.Cache(s.p); err != nil {
-		return err
+	if s.seg.Remembers {
+		opt.Options, opt.Progress = s.seg.Options, func(n int64) { s.entries = n }
+		if s.cache, opt.Clear, err = s.seg.Cache(s.p); err != nil {
+			return err
+		}
+		opt.Cache = s.cache
+		s.log, err = s.seg.Client.OpenChangelog(ctx, opt)
+	} else {
+		s.log, err = s.seg.Client.OpenPosition(ctx, opt)
 	}
-	s.log, err = s.seg.Client.OpenChangelog(ctx, ChangelogOptions{
-		Topic: s.seg.Changelog(), Partition: s.p, Partitions: s.seg.count(s.seg.From[0]), Options: s.seg.Options, Codec: s.seg.Codec, Cache: s.cache, Clear: empty,
-		Progress: func(n int64) { s.entries = n },
-	})
 	if err != nil {
 		return err
 	}
@@ -115,7 +119,7 @@ func (s *segmentStore) Checkpoint(int32) (*evalstream.Checkpoint, error) { retur
 
 // Scan reads entries from the cache, once they are there.
 func (s *segmentStore) Scan(step string, p int32, from []byte, f func(key, val []byte) (bool, error)) error {
-	if s.log == nil {
+	if !s.seg.Remembers {
 		return nil
 	}
 	if err := s.settle(); err != nil {
@@ -129,7 +133,7 @@ func (s *segmentStore) Scan(step string, p int32, from []byte, f func(key, val [
 
 // Get reads an entry from the cache, once it is there.
 func (s *segmentStore) Get(dst []byte, step string, p int32, key []byte) ([]byte, bool, error) {
-	if s.log == nil {
+	if !s.seg.Remembers {
 		return dst, false, nil
 	}
 	if err := s.settle(); err != nil {
@@ -188,7 +192,7 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 		}
 	}
 	switch {
-	case s.log == nil:
+	case s.log == nil || !s.seg.Remembers:
 	case s.seg.Whole:
 		if err := s.close(); err != nil {
 			return err

@@ -421,6 +421,7 @@ func lacks(which string) func(*scene) {
 		if which != "changelog" {
 			s.create(s.name+".score.changelog", 2, compacted())
 		}
+		s.create(s.name+".parse.changelog", 2, compacted())
 		s.create(s.name+".partials", 2, compacted())
 		s.ends(s.write("from: topic:%s\nto: topic:%s\nrejects: topic:%s\nstages:\n  - parse: {}\n    via: %s\n  - score: {}\n  - aggregate: {by: run}\n", all["from"], all["to"], all["rejects"], all["via"]))
 		missing := all[which]

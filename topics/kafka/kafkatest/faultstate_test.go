@@ -131,7 +131,7 @@ var topicFaults = []fault{
 		},
 	},
 	{
-		what: "the group has forgotten its offsets (no member for `offsets.retention.minutes`, 7 days)", does: "a segment with a changelog goes on from the position that is in it; one without, from the start",
+		what: "the group has forgotten its offsets (no member for `offsets.retention.minutes`, 7 days)", does: "each segment goes on from the position in its changelog; `merge` reads the partials from their start, as always",
 		try: func(s *scene) {
 			s.again(func(_, _, path string) string {
 				group := s.name + ".score"

@@ -22,9 +22,9 @@ func TestRights(t *testing.T) {
 	read, write, configs := kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribeConfigs
 	all := []right{
 		{topics, "in,gold", []kmsg.ACLOperation{read}},
-		{topics, "runs,partials,live.score.changelog", []kmsg.ACLOperation{read, write}},
+		{topics, "runs,partials,live.parse.changelog,live.score.changelog", []kmsg.ACLOperation{read, write}},
 		{topics, "out,rejects", []kmsg.ACLOperation{write}},
-		{topics, "runs,partials,live.score.changelog,out,rejects", []kmsg.ACLOperation{configs}},
+		{topics, "runs,partials,live.parse.changelog,live.score.changelog,out,rejects", []kmsg.ACLOperation{configs}},
 		{group, "live.*", []kmsg.ACLOperation{read}},
 		{id, "live.*", []kmsg.ACLOperation{write}},
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,6 +54,24 @@ func (b brokers) restart(ctx context.Context, k int) error {
 		_, err := b.run(ctx, "restart", strconv.Itoa(k))
 		return err
 	})
+}
+
+// logs copies what the brokers and their controller have told so far.
+func (b brokers) logs(ctx context.Context, dir string) error {
+	whose := []string{"controller"}
+	for k := range b.seeds {
+		whose = append(whose, strconv.Itoa(k+1))
+	}
+	for _, k := range whose {
+		text, err := b.run(ctx, "log", k)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, "broker."+k+".log"), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // between does something to a broker while the others have all that it has. Where a

@@ -139,11 +139,12 @@ func (s *session) round(ctx context.Context, program string, seed uint64) (*outc
 	r := &round{program: program, brokers: s.brokers, dir: dir, seed: seed, length: s.length, rate: s.rate}
 	out, err := r.run(ctx)
 	if err != nil {
+		err = errors.Join(err, s.brokers.logs(context.WithoutCancel(ctx), dir))
 		return nil, fmt.Errorf("seed %d: %w; what each process told is in %s", seed, err, dir)
 	}
 	if len(out.violations) > 0 {
 		out.report(os.Stderr, dir)
-		return out, nil
+		return out, s.brokers.logs(ctx, dir)
 	}
 	if s.keep {
 		fmt.Fprintf(os.Stderr, "chaos: seed %d: kept in %s\n", seed, dir)

@@ -31,6 +31,8 @@ func mutations() []mutation {
 		"topics/kafka/transactor.go", "codec Codec) (*Transactor, error) {\n",
 		"codec Codec) (*Transactor, error) {\n\tid += fmt.Sprint(\".\", time.Now().UnixNano())\n",
 	}
+	offsets := edit{"topics/kafka/transactor.go", "\tif len(tx.Offsets) == 0 {\n\t\treturn nil", "\tif len(tx.Offsets) >= 0 {\n\t\treturn nil"}
+	position := edit{"topics/kafka/segment.go", "\tif point == nil || point.Reach == nil {", "\tif point = nil; point == nil || point.Reach == nil {"}
 	generation := edit{"topics/kafka/transactor.go", "\tm := tx.Member\n", "\tm := Member{}\n"}
 	return []mutation{
 		{name: "fencing", what: "owners do not take the transactional id over, and their generation is not checked", edits: []edit{takeover, generation}},
@@ -42,9 +44,8 @@ func mutations() []mutation {
 		{name: "recovery", what: "units are not read back from the changelog", edits: []edit{{
 			"topics/kafka/changelogload.go", "\tld.changes[i].Changes = append(ld.changes[i].Changes, evalstream.Change{Key: key, Val: m.Value})\n", "\t_ = key\n",
 		}}},
-		{name: "offsets", what: "offsets are committed by nobody", edits: []edit{{
-			"topics/kafka/transactor.go", "\tif len(tx.Offsets) == 0 {\n\t\treturn nil", "\tif len(tx.Offsets) >= 0 {\n\t\treturn nil",
-		}}},
+		{name: "offsets", what: "offsets are committed by nobody", edits: []edit{offsets}, doubled: true},
+		{name: "position", what: "offsets are committed by nobody, and the position in the changelog is not gone by", edits: []edit{offsets, position}},
 		{name: "isolation", what: "records of aborted transactions are read", edits: []edit{{
 			"topics/kafka/fetch.go", "out.gone = append(out.gone, aborted{producer: a.int64(), first: a.int64()})", "_, _ = a.int64(), a.int64()",
 		}}},

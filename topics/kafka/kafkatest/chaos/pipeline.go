@@ -36,7 +36,7 @@ func (f flow) topics() []string {
 
 // changelogs are what the program keeps for itself.
 func (f flow) changelogs() []string {
-	return []string{f.topic("score.changelog"), f.topic("aggregate.changelog")}
+	return []string{f.topic("parse.changelog"), f.topic("score.changelog"), f.topic("aggregate.changelog")}
 }
 
 // The options of the steps, as flags and as fields.
