@@ -70,14 +70,7 @@ func (s *Segment) Check(ctx context.Context) error {
 	s.stop = stop
 	s.mu.Unlock()
 	for _, before := range s.Before {
-		if !before.Remembers {
-			continue
-		}
-		_, err := before.Client.Partitions(ctx, before.Changelog())
-		if err == nil {
-			err = s.asked(ctx, before)
-		}
-		if err != nil && denied(err) == "" && !errors.Is(err, ErrNoTopic) {
+		if err := s.asked(ctx, before); err != nil && denied(err) == "" && !errors.Is(err, ErrNoTopic) {
 			return err
 		}
 	}
@@ -89,7 +82,13 @@ func (s *Segment) asked(ctx context.Context, one *Segment) error {
 	if !one.Remembers || s.draining.Load() {
 		return nil
 	}
-	err := one.fits(ctx)
+	var err error
+	if one != s { // it may not be there yet
+		_, err = one.Client.Partitions(ctx, one.Changelog())
+	}
+	if err == nil {
+		err = one.fits(ctx)
+	}
 	if err == nil || s.draining.Load() && errors.Is(err, context.Canceled) {
 		return nil
 	}
