@@ -24,7 +24,7 @@ type Job struct {
 	// MaxOutOfOrder is how far the watermark stays behind the newest time seen.
 	MaxOutOfOrder time.Duration
 	// IdleTimeout leaves a partition that has given nothing for so long out of the
-	// watermark of all; 0: none is left out.
+	// watermark of all; one of a [LiveSource] only if it holds nothing. 0: none is left out.
 	IdleTimeout time.Duration
 	// Partitions is how many partitions the source has; 0 is 1.
 	Partitions int32

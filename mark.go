@@ -65,8 +65,22 @@ func (l *lane) idle(now time.Time) bool {
 	if l.r.job.Marked {
 		return l.reach != nil && len(l.reach.Marks) > 0 && !slices.ContainsFunc(l.reach.Marks, func(m Mark) bool { return !m.Idle })
 	}
+	return l.r.inFlight.Load() == 0 && l.quiet(now)
+}
+
+// quiet reports whether the partition has given nothing for the idle timeout, and held
+// nothing at the end of it.
+func (l *lane) quiet(now time.Time) bool {
 	timeout := l.r.job.IdleTimeout
-	return timeout > 0 && l.r.inFlight.Load() == 0 && now.UnixNano()-l.active.Load() >= int64(timeout)
+	if timeout <= 0 {
+		return false
+	}
+	if s, ok := l.r.job.Source.(LiveSource); ok {
+		if now = s.CaughtUp(l.partition); now.IsZero() {
+			return false
+		}
+	}
+	return now.UnixNano()-l.active.Load() >= int64(timeout)
 }
 
 func (m *Mark) same(o *Mark) bool {

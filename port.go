@@ -3,6 +3,7 @@ package evalstream
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // ErrPaused is what Source.Read returns when there is no more for now, but the input goes
@@ -17,6 +18,15 @@ type Source interface {
 	// more, ever, and ErrPaused no more in this job. b's memory stays the caller's and is reused by it. Index is set by
 	// the caller.
 	Read(ctx context.Context, b *Block) error
+}
+
+// LiveSource is a Source that knows the ends of partitions which others still write to: one
+// that gives nothing is idle only if it holds nothing.
+type LiveSource interface {
+	Source
+	// CaughtUp is when a partition was last known to hold nothing that was not handed
+	// over; the zero time if it may hold something. It may be called at any time.
+	CaughtUp(partition int32) time.Time
 }
 
 // Block is a piece of one partition: whole lines, or records that were decoded

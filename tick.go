@@ -100,7 +100,7 @@ func (r *runner) watermark(now time.Time) Time {
 	}
 	least, awake := EndOfTime, false
 	for _, l := range lanes {
-		if idle > 0 && now.UnixNano()-l.active.Load() >= int64(idle) {
+		if l.quiet(now) {
 			continue
 		}
 		least, awake = min(least, Time(l.mark.Load())), true

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"evalstream/bench/figure"
 	"evalstream/topics"
 )
 
@@ -47,15 +48,15 @@ func chain(ctx context.Context, b *bench) error {
 	t := b.report.table(fmt.Sprintf("parse → score (frozen gold) → topic → aggregate, %d B records, %d partitions, rounds: %d, medians (least–most)", recordSize, b.partitions, b.rounds),
 		"client", "messages", "wall s", "messages/s", "CPU s", "broker CPU s", "peak MiB")
 	for i, c := range contestants {
-		t.add(c.name, strconv.Itoa(c.n), spread(of(all[i], wallOf), "%.2f"), spread(of(all[i], rateOf), "%.0f"), spread(of(all[i], cpuOf), "%.2f"),
-			fmt.Sprintf("%.1f", median(of(all[i], brokerOf))), fmt.Sprintf("%.0f", median(of(all[i], rssOf))))
+		t.add(c.name, strconv.Itoa(c.n), figure.Spread(figure.Of(all[i], wallOf), "%.2f"), figure.Spread(figure.Of(all[i], rateOf), "%.0f"), figure.Spread(figure.Of(all[i], cpuOf), "%.2f"),
+			fmt.Sprintf("%.1f", figure.Median(figure.Of(all[i], brokerOf))), fmt.Sprintf("%.0f", figure.Median(figure.Of(all[i], rssOf))))
 	}
 	ratios := make([]float64, b.rounds)
 	for i := range ratios {
 		ratios[i] = all[1][i].rate / all[0][i].rate
 	}
-	rate := median(of(all[1], rateOf))
-	b.report.bar("chain, of ProducerPerformance in the same round", spread(ratios, "%.2f"), "≥ 0.6", median(ratios) >= 0.6)
+	rate := figure.Median(figure.Of(all[1], rateOf))
+	b.report.bar("chain, of ProducerPerformance in the same round", figure.Spread(ratios, "%.2f"), "≥ 0.6", figure.Median(ratios) >= 0.6)
 	b.report.bar("chain, messages per second", thousands(rate), "≥ 60 k", rate >= 60_000)
 	return b.drop(ctx, from)
 }

@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"evalstream/bench/figure"
 )
 
 // contestant moves or writes messages.
@@ -68,10 +70,10 @@ func hop(ctx context.Context, b *bench) error {
 	t := b.report.table(fmt.Sprintf("One hop, %d B records, %d partitions, rounds: %d, medians (least–most)", recordSize, b.partitions, b.rounds),
 		"client", "messages", "wall s", "messages/s", "CPU s", "messages per CPU s", "broker CPU s", "peak MiB")
 	for i, c := range contestants {
-		t.add(c.name, strconv.Itoa(c.n), spread(of(all[i], wallOf), "%.2f"), spread(of(all[i], rateOf), "%.0f"), spread(of(all[i], cpuOf), "%.2f"),
-			thousands(float64(c.n)/median(of(all[i], cpuOf))), fmt.Sprintf("%.1f", median(of(all[i], brokerOf))), fmt.Sprintf("%.0f", median(of(all[i], rssOf))))
+		t.add(c.name, strconv.Itoa(c.n), figure.Spread(figure.Of(all[i], wallOf), "%.2f"), figure.Spread(figure.Of(all[i], rateOf), "%.0f"), figure.Spread(figure.Of(all[i], cpuOf), "%.2f"),
+			thousands(float64(c.n)/figure.Median(figure.Of(all[i], cpuOf))), fmt.Sprintf("%.1f", figure.Median(figure.Of(all[i], brokerOf))), fmt.Sprintf("%.0f", figure.Median(figure.Of(all[i], rssOf))))
 	}
-	ours := float64(b.messages) / median(of(all[4], cpuOf))
+	ours := float64(b.messages) / figure.Median(figure.Of(all[4], cpuOf))
 	b.report.bar("one hop, messages per client CPU second", thousands(ours), "≥ 250 k", ours >= 250_000)
 	return b.drop(ctx, from)
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"evalstream/bench/figure"
 	"evalstream/topics"
 	"evalstream/topics/kafka"
 )
@@ -48,7 +49,7 @@ func stop(ctx context.Context, b *bench) error {
 		}
 		took = append(took, d.Seconds())
 	}
-	b.report.bar("close of an idle pipeline of four segments, SIGTERM to exit, 5 times", spread(took, "%.2f")+" s", "< 1 s", median(took) < 1)
+	b.report.bar("close of an idle pipeline of four segments, SIGTERM to exit, 5 times", figure.Spread(took, "%.2f")+" s", "< 1 s", figure.Median(took) < 1)
 	return nil
 }
 

@@ -3,15 +3,15 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"evalstream/bench/figure"
 )
 
 // table is printed in aligned columns, or as Markdown. The first column is text, the others are numbers.
@@ -27,20 +27,14 @@ type report struct {
 }
 
 func newReport(set settings) *report {
-	parts := []string{processor(), fmt.Sprintf("%d processors", runtime.NumCPU()), runtime.Version()}
-	if commit := output("git", "describe", "--always", "--dirty", "--exclude=*"); commit != "" {
-		parts = append(parts, "commit "+commit)
-	}
+	var others []string
 	if slices.Contains(set.contestants, "duckdb") {
-		parts = append(parts, "DuckDB "+output("node", "-p", "require('./bench/package.json').dependencies['@duckdb/node-api']"))
+		others = append(others, "DuckDB "+output("node", "-p", "require('./bench/package.json').dependencies['@duckdb/node-api']"))
 	}
 	if slices.Contains(set.contestants, "python") {
-		parts = append(parts, output("python3", "--version"))
+		others = append(others, output("python3", "--version"))
 	}
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
-		parts = append(parts, "load "+strings.Fields(string(load))[0]+" at the start")
-	}
-	return &report{machine: strings.Join(parts, ", ")}
+	return &report{machine: figure.Machine(others...)}
 }
 
 // add puts in what was measured, and says whether a bar that must be met was missed.
@@ -51,16 +45,16 @@ func (r *report) add(w workload, rounds [][]sample, faults []string, compared in
 		rows:  [][]string{{"contestant", "cores", "wall s", "CPU s", "MB/s", "peak MiB"}},
 	}
 	for i, c := range w.contestants {
-		wall := pluck(rounds[i], func(s sample) float64 { return s.wall })
+		wall := figure.Of(rounds[i], wallOf)
 		costs.rows = append(costs.rows, []string{
-			c.title(), fmt.Sprint(c.cores), spread(wall, "%.3f"),
-			fmt.Sprintf("%.2f", median(pluck(rounds[i], func(s sample) float64 { return s.cpu }))),
-			fmt.Sprintf("%.0f", size/1e6/median(wall)),
-			fmt.Sprintf("%.0f", median(pluck(rounds[i], func(s sample) float64 { return s.rss }))),
+			c.title(), fmt.Sprint(c.cores), figure.Spread(wall, "%.3f"),
+			fmt.Sprintf("%.2f", figure.Median(figure.Of(rounds[i], cpuOf))),
+			fmt.Sprintf("%.0f", size/1e6/figure.Median(wall)),
+			fmt.Sprintf("%.0f", figure.Median(figure.Of(rounds[i], rssOf))),
 		})
-		if query := pluck(rounds[i], func(s sample) float64 { return s.query }); median(query) > 0 {
+		if query := figure.Of(rounds[i], queryOf); figure.Median(query) > 0 {
 			costs.rows = append(costs.rows, []string{
-				"– its query alone", fmt.Sprint(c.cores), spread(query, "%.3f"), "", fmt.Sprintf("%.0f", size/1e6/median(query)), "",
+				"– its query alone", fmt.Sprint(c.cores), figure.Spread(query, "%.3f"), "", fmt.Sprintf("%.0f", size/1e6/figure.Median(query)), "",
 			})
 		}
 	}
@@ -83,19 +77,19 @@ func (r *report) add(w workload, rounds [][]sample, faults []string, compared in
 			continue
 		}
 		a, b := rounds[q.over], rounds[q.under]
-		wall := divide(pluck(a, q.cost), pluck(b, q.costUnder))
-		if median(wall) == 0 || math.IsInf(median(wall), 0) {
+		wall := divide(figure.Of(a, q.cost), figure.Of(b, q.costUnder))
+		if figure.Median(wall) == 0 || math.IsInf(figure.Median(wall), 0) {
 			continue
 		}
 		cpu := ""
 		if !q.wallOnly {
-			cpu = fmt.Sprintf("%.2f", median(divide(pluck(a, cpuOf), pluck(b, cpuOf))))
+			cpu = fmt.Sprintf("%.2f", figure.Median(divide(figure.Of(a, cpuOf), figure.Of(b, cpuOf))))
 		}
-		row := []string{q.title, spread(wall, "%.2f"), cpu, "", "", ""}
+		row := []string{q.title, figure.Spread(wall, "%.2f"), cpu, "", "", ""}
 		if q.must > 0 {
-			sign, met, aimed := "≤", median(wall) <= q.must, median(wall) <= q.aim
+			sign, met, aimed := "≤", figure.Median(wall) <= q.must, figure.Median(wall) <= q.aim
 			if q.atLeast {
-				sign, met, aimed = "≥", median(wall) >= q.must, median(wall) >= q.aim
+				sign, met, aimed = "≥", figure.Median(wall) >= q.must, figure.Median(wall) >= q.aim
 			}
 			row[3], row[4] = fmt.Sprintf("%s %.2f", sign, q.aim), fmt.Sprintf("%s %.2f", sign, q.must)
 			switch {
@@ -141,6 +135,7 @@ func (w workload) quotients() []quotient {
 func wallOf(s sample) float64  { return s.wall }
 func cpuOf(s sample) float64   { return s.cpu }
 func queryOf(s sample) float64 { return s.query }
+func rssOf(s sample) float64   { return s.rss }
 
 func (c contestant) title() string {
 	switch c.name {
@@ -175,26 +170,12 @@ func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Machine: %s.\n", r.machine)
 	for _, t := range r.tables {
-		fmt.Fprintf(&b, "\n**%s**\n\n", t.title)
-		for i, row := range t.rows {
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-			if i == 0 {
-				fmt.Fprintf(&b, "|---|%s\n", strings.Repeat("---:|", len(row)-1))
-			}
-		}
+		figure.WriteMarkdown(&b, t.title, t.rows)
 		for _, note := range t.notes {
 			fmt.Fprintf(&b, "\n%s\n", note)
 		}
 	}
 	return b.String()
-}
-
-func pluck(samples []sample, f func(sample) float64) []float64 {
-	values := make([]float64, len(samples))
-	for i, s := range samples {
-		values[i] = f(s)
-	}
-	return values
 }
 
 func divide(a, b []float64) []float64 {
@@ -203,17 +184,6 @@ func divide(a, b []float64) []float64 {
 		q[i] = a[i] / b[i]
 	}
 	return q
-}
-
-// median returns the middle value, or the mean of the middle two; values is not empty.
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
-}
-
-// spread writes the median, and the least and the most in brackets.
-func spread(values []float64, format string) string {
-	return fmt.Sprintf(format+" ("+format+"–"+format+")", median(values), slices.Min(values), slices.Max(values))
 }
 
 func fileSize(path string) float64 {
@@ -231,18 +201,4 @@ func output(name string, args ...string) string {
 		return ""
 	}
 	return strings.TrimSpace(string(out))
-}
-
-func processor() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return runtime.GOARCH
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
 }

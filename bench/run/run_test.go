@@ -66,18 +66,6 @@ func TestAnswersOfNoUse(t *testing.T) {
 	f("2: ", duck, "{")
 }
 
-func TestMedian(t *testing.T) {
-	f := func(want float64, values ...float64) {
-		t.Helper()
-		if got := median(values); got != want {
-			t.Errorf("%v: want %v, got %v", values, want, got)
-		}
-	}
-	f(3, 3)
-	f(2, 3, 1)
-	f(2, 9, 1, 2)
-}
-
 func TestQuerySeconds(t *testing.T) {
 	f := func(want float64, stderr string) {
 		t.Helper()

@@ -37,6 +37,7 @@ type common struct {
 	appends       bool // the rejects file is written behind what it holds: a run over topics goes on
 	rejectsTopic  bool // rejects is a topic, which is opened elsewhere
 	fromTopics    bool // records come from topics
+	published     bool // an earlier process of this state has published
 }
 
 func newCommon() *common {
@@ -95,7 +96,7 @@ func (c *common) declareReading(fs *flag.FlagSet) {
 func (c *common) aggregation(a *stages.Aggregation) error {
 	a.Horizon, a.MaxOutOfOrder = time.Duration(c.horizon), time.Duration(c.maxOutOfOrder)
 	a.Confidence, a.Intervals, a.Bootstrap, a.Seed = c.confidence, c.intervals, c.bootstrap, c.seed
-	a.Upserts = c.fromTopics // what an earlier process has published still stands
+	a.Upserts = c.fromTopics || c.published // what an earlier process has published still stands
 	return a.Check()
 }
 

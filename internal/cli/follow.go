@@ -13,12 +13,14 @@ import (
 // followed is a sink whose results others see too, before they go on.
 type followed struct {
 	evalstream.Sink
-	by []func(*evalstream.Result)
+	first func() error // nil once it was called
+	by    []func(*evalstream.Result)
 }
 
-// follow shows results to others; the sink can be cut back if the one behind can.
-func follow(sink evalstream.Sink, by []func(*evalstream.Result)) evalstream.Sink {
-	s := &followed{Sink: sink, by: by}
+// follow shows results to others, and calls first before the first of them; the sink can
+// be cut back if the one behind can.
+func follow(sink evalstream.Sink, first func() error, by []func(*evalstream.Result)) evalstream.Sink {
+	s := &followed{Sink: sink, first: first, by: by}
 	if _, ok := sink.(evalstream.ResumableSink); ok {
 		return s
 	}
@@ -29,6 +31,12 @@ func follow(sink evalstream.Sink, by []func(*evalstream.Result)) evalstream.Sink
 func (s *followed) Write(ctx context.Context, recs []evalstream.Record) error {
 	for i := range recs {
 		if r, ok := recs[i].Body.(*evalstream.Result); ok {
+			if s.first != nil {
+				if err := s.first(); err != nil {
+					return err
+				}
+				s.first = nil
+			}
 			for _, f := range s.by {
 				f(r)
 			}
@@ -130,6 +138,9 @@ func (h *headline) Result(r *evalstream.Result) {
 		values.WriteString(" " + shown(by.Value))
 	}
 	group := values.String()
+	if r.Undefined == "withdrawn" && (r.Metric != h.metric || group != h.group) {
+		return
+	}
 	if h.metric == "" {
 		h.first = group
 	}

@@ -268,6 +268,10 @@ func (g *gates) Result(r *evalstream.Result) {
 }
 
 func (g *gates) remember(r *evalstream.Result) {
+	if r.Undefined == "withdrawn" {
+		delete(g.latest, resultName(r))
+		return
+	}
 	if !slices.ContainsFunc(g.rules, func(u *rule) bool { return u.matches(r) }) {
 		return
 	}

@@ -128,6 +128,7 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 		return err
 	}
 	ends := map[kafka.TopicPartition]int64{}
+	var before []*kafka.Segment // that run elsewhere
 	for i := range cuts.segments {
 		cut := &cuts.segments[i]
 		if untilEnd {
@@ -136,11 +137,19 @@ func (f *flow) plan(ctx context.Context, spec *evalstream.Spec, list []stage, on
 			}
 		}
 		if !chosen[i] {
+			s := &kafka.Segment{Segment: cut.Segment, Client: f.ends.client, Remembers: cut.remembers}
+			if s.Options, err = f.optionsOf(cut); err != nil {
+				return err
+			}
+			before = append(before, s)
 			continue
 		}
 		s, err := f.segment(ctx, cut)
 		if err != nil {
 			return err
+		}
+		if s.Replays {
+			s.Before = before
 		}
 		if untilEnd {
 			s.FrontEnds = maps.Clone(ends)
@@ -177,11 +186,9 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 			IdleTimeout: time.Duration(f.common.idleTimeout), FailFast: f.common.failFast,
 		},
 	}
-	if s.Options, err = stateOptions(cut.stages, f.common, append(slices.Clone(f.kept.sides), evalstream.Option{Name: "from", Value: strings.Join(cut.From, ", ")})); err != nil {
+	if s.Options, err = f.optionsOf(cut); err != nil {
 		return nil, err
 	}
-	// It may be raised for records that are sent again: no other is read twice.
-	s.Options = slices.DeleteFunc(s.Options, func(o evalstream.Option) bool { return o.Name == "max-line" })
 	if f.cache != "" {
 		s.Job.StateMemory = int64(f.common.stateMemory)
 	}
@@ -193,6 +200,13 @@ func (f *flow) segment(ctx context.Context, cut *cutSegment) (*kafka.Segment, er
 	}
 	s.Session, err = f.sessionTime()
 	return s, err
+}
+
+// optionsOf are those that decide what the state of a segment is.
+func (f *flow) optionsOf(cut *cutSegment) ([]evalstream.Option, error) {
+	options, err := stateOptions(cut.stages, f.common, append(slices.Clone(f.kept.sides), evalstream.Option{Name: "from", Value: strings.Join(cut.From, ", ")}))
+	// It may be raised for records that are sent again: no other is read twice.
+	return slices.DeleteFunc(options, func(o evalstream.Option) bool { return o.Name == "max-line" }), err
 }
 
 // damaged says what to do where what is damaged is a copy of the state.

@@ -132,7 +132,7 @@ func (s *session) execute(ctx context.Context, p *evalstream.Pipeline, in *input
 	}
 	s.rejects.Tell = s.tell(progress)
 	job := evalstream.Job{
-		Pipeline: p, Source: in.Source, Sink: follow(sink, seen), Rejects: s.rejects.sink(), Workers: s.common.workers, Partitions: in.partitions,
+		Pipeline: p, Source: in.Source, Sink: follow(sink, s.kept.publish, seen), Rejects: s.rejects.sink(), Workers: s.common.workers, Partitions: in.partitions,
 		MaxOutOfOrder: time.Duration(s.common.maxOutOfOrder), IdleTimeout: time.Duration(s.common.idleTimeout), FailFast: s.common.failFast, Hooks: hooks,
 	}
 	if s.kept != nil {

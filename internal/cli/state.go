@@ -37,6 +37,15 @@ func (k *keptState) close() error {
 	return k.store.Close()
 }
 
+// publish notes, before the first result is written, that a later process may find it
+// read.
+func (k *keptState) publish() error {
+	if k == nil || k.store == nil {
+		return nil
+	}
+	return k.store.Publish()
+}
+
 // readSide runs the job that reads a side input whole. Where the state goes on, the
 // rejects of that are in their file already: they are counted and not written again.
 func (s *session) readSide(ctx context.Context, name string, job *evalstream.Job, digest *xxh3.Hasher) error {
@@ -74,7 +83,10 @@ func (s *session) openState(inputs []Edge) error {
 		return err
 	}
 	s.kept = &keptState{store: store}
-	if s.kept.point, err = store.Checkpoint(0); err != nil {
+	if s.kept.point, err = store.Checkpoint(0); err == nil {
+		s.common.published, err = store.Published()
+	}
+	if err != nil {
 		return errors.Join(err, store.Close())
 	}
 	return nil

@@ -60,24 +60,41 @@ func (l *Changelog) newest(ctx context.Context, c *Client) (last topics.Message,
 
 // Check refuses to run on a state that was made with other options (exit 5). Segments
 // that run together are all asked before the first of them begins: one without a state
-// would publish before another finds that its own does not fit. Where members with other
-// cuts are at work, that is what is said (exit 2). Drain ends it.
+// would publish before another finds that its own does not fit. Those of Before are asked
+// too, as far as they have run and this user may look. Where members with other cuts are at
+// work, that is what is said (exit 2). Drain ends it.
 func (s *Segment) Check(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s.mu.Lock()
 	s.stop = stop
 	s.mu.Unlock()
-	if !s.Remembers || s.draining.Load() {
+	for _, before := range s.Before {
+		if err := s.asked(ctx, before); err != nil && denied(err) == "" && !errors.Is(err, ErrNoTopic) {
+			return err
+		}
+	}
+	return s.asked(ctx, s)
+}
+
+// asked says if the state of one does not fit.
+func (s *Segment) asked(ctx context.Context, one *Segment) error {
+	if !one.Remembers || s.draining.Load() {
 		return nil
 	}
-	err := s.fits(ctx)
+	var err error
+	if one != s { // it may not be there yet
+		_, err = one.Client.Partitions(ctx, one.Changelog())
+	}
+	if err == nil {
+		err = one.fits(ctx)
+	}
 	if err == nil || s.draining.Load() && errors.Is(err, context.Canceled) {
 		return nil
 	}
-	g, asked := s.Client.DescribeGroup(ctx, s.Group())
-	if asked == nil && g.protocol != "" && g.protocol != (laidOut{layout: s.Layout}).ProtocolName() {
-		return anotherLayout(s.Group())
+	g, failed := one.Client.DescribeGroup(ctx, one.Group())
+	if failed == nil && g.protocol != "" && g.protocol != (laidOut{layout: s.Layout}).ProtocolName() {
+		return anotherLayout(one.Group())
 	}
 	return err
 }

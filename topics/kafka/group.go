@@ -352,6 +352,7 @@ type fetching struct {
 	answered atomic.Int64 // when its leader last did, in nanoseconds
 	waiting  atomic.Int64 // since when a batch has been waiting to be taken; 0: none is
 	end      atomic.Int64 // of the partition at the last answer
+	high     atomic.Int64 // its end with transactions that are open, set before answered is
 }
 
 // pump sends batches until the reader fails or ctx ends.
@@ -365,8 +366,9 @@ func (c *Client) pump(ctx context.Context, tp TopicPartition, from int64, opt Re
 			return err
 		}
 		now := time.Now().UnixNano()
-		watch.answered.Store(now)
 		watch.end.Store(b.End)
+		watch.high.Store(b.HighWater)
+		watch.answered.Store(now)
 		if len(b.Messages) == 0 && b.Next == at {
 			continue
 		}

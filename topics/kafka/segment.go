@@ -66,6 +66,9 @@ type Segment struct {
 	Waits bool
 	// Commit is the longest that output waits for its transaction; 0 is 50 ms.
 	Commit time.Duration
+	// Before are segments of the pipeline that do not run here and that Check looks at too:
+	// where this one has no state, theirs tells if what it reads is of other options.
+	Before []*Segment
 	Hooks  SegmentHooks
 
 	counts     map[string]int32 // partitions, a topic

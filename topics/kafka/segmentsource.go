@@ -80,6 +80,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		f, read := new(fetching), new(atomic.Int64)
 		f.answered.Store(time.Now().UnixNano())
 		f.end.Store(end)
+		f.high.Store(end)
 		read.Store(at)
 		src.fetched[topic], src.read[topic] = f, read
 	}
@@ -184,6 +185,26 @@ func (s *segmentSource) take(batch Batch) {
 // bounded reports whether the topic is read up to an offset, and no further.
 func (s *segmentSource) bounded(topic string) bool {
 	return s.stop != nil && (s.whole || !s.seg.marked(topic))
+}
+
+// CaughtUp is when the leaders of the topics at the front last said that nothing is behind
+// what was handed over.
+func (s *segmentSource) CaughtUp(int32) time.Time {
+	at := time.Now().UnixNano()
+	for topic, f := range s.fetched {
+		if s.seg.marked(topic) {
+			continue
+		}
+		answered, end := f.answered.Load(), f.high.Load()
+		if s.bounded(topic) {
+			end = min(end, s.stop[topic])
+		}
+		if s.read[topic].Load() < end {
+			return time.Time{}
+		}
+		at = min(at, answered)
+	}
+	return time.Unix(0, at)
 }
 
 // ended reports whether everything that is asked for has been handed over.

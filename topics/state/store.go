@@ -169,12 +169,24 @@ func (s *Store) options(val []byte) ([]evalstream.Option, error) {
 	return options, nil
 }
 
+// Publish notes that results are about to be written for others to read.
+func (s *Store) Publish() error {
+	return s.guard(func() error { return s.db.Set([]byte{publishedKey}, nil, s.write) })
+}
+
+// Published says that results may have been written since the state was made.
+func (s *Store) Published() (bool, error) {
+	_, found, err := s.value([]byte{publishedKey})
+	return found, err
+}
+
 // The first bytes of the keys. An entry's key goes on with partition, step and the
 // step's own key.
 const (
 	optionsKey    = 'o'
 	checkpointKey = 'c'
 	entryKey      = 'e'
+	publishedKey  = 'p'
 )
 
 func appendEntryKey(dst []byte, partition int32, step string) []byte {

@@ -372,3 +372,28 @@ func TestReadOnly(t *testing.T) {
 	_, err := Open(dir, true)
 	wantExit(t, err, evalstream.ExitState, "state "+dir)
 }
+
+// TestPublished: that results were written is known to whoever opens the state again, also
+// where nothing was committed.
+func TestPublished(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	is := func(s *Store, want bool) {
+		t.Helper()
+		if got, err := s.Published(); err != nil || got != want {
+			t.Errorf("want %t, got %t, %v", want, got, err)
+		}
+	}
+	s := opened(t, dir)
+	is(s, false)
+	if err := s.Publish(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s)
+	s = opened(t, dir)
+	is(s, true)
+	if err := s.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	is(s, false)
+	closed(t, s)
+}

@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -22,9 +23,7 @@ func changelogTopic(t testing.TB, c *kafka.Client, partitions int32, config map[
 	t.Helper()
 	n := name("changelog")
 	conf := map[string]string{"cleanup.policy": "compact"}
-	for k, v := range config {
-		conf[k] = v
-	}
+	maps.Copy(conf, config)
 	if _, err := c.CreateTopics(t.Context(), kafka.TopicSpec{Name: n, Partitions: partitions, Config: conf}); err != nil {
 		t.Fatal(err)
 	}

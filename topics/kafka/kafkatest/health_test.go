@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,9 +83,8 @@ func (w *watched) get(path string) (code int, body string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		w.t.Fatal(err)
 	}
 	return resp.StatusCode, string(text)
@@ -93,7 +93,7 @@ func (w *watched) get(path string) (code int, body string) {
 // until waits until path answers with code.
 func (w *watched) until(path string, code int) (body string) {
 	w.t.Helper()
-	got := 0
+	var got int
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(30 * time.Second)
