@@ -26,8 +26,8 @@ func dated(partition int32, clock string) []record {
 	}
 }
 
-// hold lets nobody fetch from a partition as long as on is set; met is how many have tried.
-func hold(b *kfake.Cluster, topic string, partition int32, on *atomic.Bool) (met *atomic.Int64) {
+// unread lets nobody fetch from a partition as long as on is set; met is how many have tried.
+func unread(b *kfake.Cluster, topic string, partition int32, on *atomic.Bool) (met *atomic.Int64) {
 	met = new(atomic.Int64)
 	b.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		b.KeepControl()
@@ -59,7 +59,7 @@ func TestIdleTimeout(t *testing.T) {
 			c := connect(t, b.ListenAddrs())
 			in, to := topic(t, c, 2, nil), topic(t, c, 1, compacted())
 			var on atomic.Bool
-			met := hold(b, in, 0, &on)
+			met := unread(b, in, 0, &on)
 			path := live(t, b.ListenAddrs(), fmt.Sprintf("from: topic:%s\nto: topic:%s\nidle_timeout: %v\n", in, to, timeout)+strings.ReplaceAll(steps, "%[1]s", name("via")))
 			p := watch(t, nil, nil, "-q", path)
 			// since is a moment before the last record of partition 0 could be read.
