@@ -38,7 +38,7 @@ laws: ## check the laws of the stages on ten times as many seeds (some minutes);
 embed-memory: ## peak memory of embed over a million texts against a local endpoint (some minutes)
 	EVALSTREAM_TEXTS=$${EVALSTREAM_TEXTS:-1000000} go test -count=1 -timeout 30m -run TestEmbedMemory -v ./cmd/evalstream
 
-fuzz: ## fuzz each target for FUZZTIME (30s)
+fuzz: ## fuzz each target for FUZZTIME (30s; 1000x: so many inputs)
 	@targets=$$(grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|/[^/]+:func | |' | sort -u); \
 	test -n "$$targets" || { echo 'fuzz: no targets' >&2; exit 1; }; \
 	while read -r pkg target <&3; do \
