@@ -61,7 +61,7 @@ type Block struct {
 
 // Reach is how far a source of topics has come. It is never changed once it is made.
 type Reach struct {
-	Next []Cursor // of the partitions that are read here
+	Next []Cursor // of the partitions that are read here, then of those that were once
 	// Marks are the last ones of the partitions of the step before, by number; nil at the
 	// front of a pipeline.
 	Marks []Mark

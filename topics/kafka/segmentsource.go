@@ -32,8 +32,9 @@ type segmentSource struct {
 	draining chan struct{}
 	once     sync.Once
 
-	next  map[string]int64 // a topic
-	stop  map[string]int64 // where to end; nil: nowhere
+	next  map[string]int64    // a topic
+	away  []evalstream.Cursor // of topics that were read once and are not now
+	stop  map[string]int64    // where to end; nil: nowhere
 	seq   evalstream.Seq
 	marks []evalstream.Mark
 	reach *evalstream.Reach // nil until something has come
@@ -61,6 +62,7 @@ func (s *Segment) newSource(ctx context.Context, p int32, from, stop map[string]
 		src.seq = cp.Next
 		if cp.Reach != nil {
 			src.marks = slices.Clone(cp.Reach.Marks)
+			src.away = slices.DeleteFunc(slices.Clone(cp.Reach.Next), func(c evalstream.Cursor) bool { return slices.Contains(s.From, c.Origin.Name) })
 		}
 	}
 	for _, topic := range s.From {
@@ -368,8 +370,10 @@ func (s *segmentSource) reached() *evalstream.Reach {
 			front = append(front, c)
 		}
 	}
+	own := r.Next
+	r.Next = append(slices.Clip(own), s.away...) // they may be read again
 	if !s.seg.Marked() {
-		r.Through = r.Next
+		r.Through = own
 		return r
 	}
 	r.Marks = s.marks

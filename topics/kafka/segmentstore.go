@@ -182,7 +182,9 @@ func (s *segmentStore) Commit(_ int32, changes []evalstream.StepChanges, cp *eva
 	u := Unit{Outputs: s.take(), Offsets: map[TopicPartition]int64{}, Done: func(int64) { s.settled() }}
 	if cp.Reach != nil {
 		for _, c := range cp.Reach.Next {
-			u.Offsets[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
+			if slices.Contains(s.seg.From, c.Origin.Name) { // the others may be gone
+				u.Offsets[TopicPartition{c.Origin.Name, c.Origin.Partition}] = c.Next
+			}
 		}
 	}
 	if s.log != nil {

@@ -99,6 +99,34 @@ func TestPositionIsKept(t *testing.T) {
 	}
 }
 
+// A topic that a segment without state no longer reads keeps its position there, for it may
+// be read again; one that is new is read from its start.
+func TestPositionIsKeptOfEachTopic(t *testing.T) {
+	s := &scene{T: t, name: name("live")}
+	c := s.connection()
+	old, gone, to := s.topic(2, nil), s.topic(2, nil), s.topic(1, nil)
+	const stages = "to: topic:%s\nstages:\n  - parse: {}\n"
+	both := s.make("from: [topic:%s, topic:%s]\n"+stages, gone, old, to)
+	alone := s.write("from: topic:%s\n"+stages, old, to)
+	predictions, _ := workload(40)
+	for i, path := range []string{alone, both, alone, both} {
+		for k := i; k < len(predictions); k += 4 {
+			produce(t, c, []string{old, gone}[k/4%2], predictions[k:k+1])
+		}
+		if s.ends(path); s.exit != 0 {
+			t.Fatal(s.told)
+		}
+		if there, err := c.DeleteGroup(t.Context(), s.name+".parse"); err != nil || !there {
+			t.Fatal(there, err)
+		}
+	}
+	out, _ := execute(t, lines(predictions), 0, "parse", "-q")
+	got, _ := execute(t, "", 0, "topics", "cat", "--brokers", s.at(), to)
+	if diff := cmp.Diff(inOrder(out), inOrder(got)); diff != "" {
+		t.Errorf("want each record once (-pipe +topics):\n%s", diff)
+	}
+}
+
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
