@@ -132,6 +132,29 @@ func TestResetLoses(t *testing.T) {
 	}
 }
 
+// A reset is done whole, though nobody reads on what it prints, as behind head -1.
+func TestResetUnread(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, via, to := topic(t, c, 1, nil), topic(t, c, 1, nil), topic(t, c, 1, compacted())
+	path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\nstages:\n  - parse: {}\n    via: %s\n  - score: {measure: success@1}\n", in, to, via))
+	predictions, _ := workload(10)
+	produce(t, c, in, predictions)
+	execute(t, "", 0, "run", "-q", "--until-end", path)
+	p, _, told := command(t, "topics", "reset", "--yes", path)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stdout = w
+	if err := errors.Join(r.Close(), p.Run(), w.Close()); err != nil {
+		t.Errorf("%v: %s", err, told)
+	}
+	if out, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), via); out != "" {
+		t.Errorf("still between the steps: %s", out)
+	}
+}
+
 // After a change of the number of partitions run is refused until the state is reset.
 func TestResetAfterGrowth(t *testing.T) {
 	b := cluster(t)
