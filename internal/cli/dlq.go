@@ -103,8 +103,10 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 
 // checkClasses refuses what no reject can have: nothing found would look like nothing there.
 func (l *letters) checkClasses() error {
-	known := []string{string(evalstream.ClassParse), string(evalstream.ClassSchema), string(evalstream.ClassStage),
-		string(evalstream.ClassRemote), string(evalstream.ClassLate), string(evalstream.ClassTooLarge)}
+	known := []string{
+		string(evalstream.ClassParse), string(evalstream.ClassSchema), string(evalstream.ClassStage),
+		string(evalstream.ClassRemote), string(evalstream.ClassLate), string(evalstream.ClassTooLarge),
+	}
 	for _, c := range l.classes {
 		if !slices.Contains(known, c) {
 			return evalstream.Usagef("--class: no class %q%s", c, didYouMean(c, known))
