@@ -26,7 +26,7 @@ type kept struct {
 	blank     int64
 	rejects   int64
 	byClass   map[Class]int64
-	ended     bool  // the checkpoint that was found is that of the end
+	ended     bool  // the checkpoint that was found is that of the end, and nothing was published since
 	unsaved   bool  // something was applied since the last commit
 	bytes     int64 // that were applied since
 	applying  bool  // a block is half applied, or failed so: nothing to commit
@@ -364,7 +364,8 @@ func (k *kept) forget() {
 	*k = kept{byClass: map[Class]int64{}, followers: k.followers, places: k.places}
 }
 
-// endedBefore reports whether nothing has come since the end was said and committed.
+// endedBefore reports whether nothing has come and nothing was published since the end was
+// said and committed.
 func (r *runner) endedBefore() bool {
 	if r.job.Store == nil || r.fresh.Load() {
 		return false

@@ -238,6 +238,9 @@ func (l *lane) tickOwn(ctx context.Context) (ticked bool, err error) {
 			return false, err
 		}
 	}
+	if l.kept != nil {
+		l.kept.ended = false // the state is that of before the end, so this may have taken back what the end said
+	}
 	l.unsaved()
 	return true, nil
 }

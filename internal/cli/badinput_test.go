@@ -169,6 +169,7 @@ func TestBadGold(t *testing.T) {
 // TestBadCommands are faults of the command line, of files and of pipeline files: nothing on stdout, one message that says what
 // is wanted, and the exit code.
 func TestBadCommands(t *testing.T) {
+	t.Setenv("EVALSTREAM_BROKERS", "") // someone who has just been through docs/kafka.md may have it
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -237,6 +238,10 @@ func TestBadCommands(t *testing.T) {
 	f(2, `no command "evall"`, "evall")
 	f(2, `no command "retreival"; did you mean "retrieval"?`, "eval", "retreival")
 	f(2, `no command "retreival"; did you mean "retrieval"?`, "eval", "retreival", "--qrels", gold, runs)
+	f(2, `--class: no class "shema"; did you mean "schema"?`, "dlq", "list", "--class", "shema", "rejects")
+	f(2, `got "live.yaml/"`, "topics", "cat", "live.yaml/")
+	f(2, "want the name of a TOPIC, got an empty one", "topics", "cat", "")
+	f(2, "want the name of a TOPIC, got an empty one", "dlq", "replay", "topic:")
 	f(2, "unknown flag: --qrel; did you mean --qrels?; see evalstream eval retrieval --help", "eval", "retrieval", "--qrel", gold, runs)
 	f(2, "want the judgments, as in --qrels gold.ndjson, got none (where they come in the stream: evalstream parse |", "eval", "retrieval", runs)
 	f(2, "got none\nhint: a line is", "eval", "retrieval", "--qrels", runs, "--map", "query_id=/q", runs)

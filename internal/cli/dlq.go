@@ -64,6 +64,9 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			named := commaSeparated(l.brokers)
+			if err := l.checkClasses(); err != nil {
+				return err
+			}
 			l.topic = strings.TrimPrefix(args[0], "topic:")
 			if strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml") {
 				spec, _, err := e.load(args[0], newCommon().flags("dlq"), nil)
@@ -79,6 +82,9 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 					named = spec.Brokers
 				}
 			}
+			if err := checkNamed(l.topic); err != nil {
+				return err
+			}
 			client, err := e.kafkaClient(ctx, named, e.stderr, false)
 			if err != nil {
 				return err
@@ -93,6 +99,20 @@ func (e *env) lettersOf(l *letters, use, short, long, example string, f func(ctx
 	cmd.Flags().StringArrayVar(&l.stages, "stage", nil, "rejects of this `STAGE` alone; may repeat")
 	cmd.Flags().StringArrayVar(&l.at, "pos", nil, "rejects at this `POSITION` alone, such as predictions[1]@42; may repeat")
 	return cmd
+}
+
+// checkClasses refuses what no reject can have: nothing found would look like nothing there.
+func (l *letters) checkClasses() error {
+	known := []string{
+		string(evalstream.ClassParse), string(evalstream.ClassSchema), string(evalstream.ClassStage),
+		string(evalstream.ClassRemote), string(evalstream.ClassLate), string(evalstream.ClassTooLarge),
+	}
+	for _, c := range l.classes {
+		if !slices.Contains(known, c) {
+			return evalstream.Usagef("--class: no class %q%s", c, didYouMean(c, known))
+		}
+	}
+	return nil
 }
 
 func commaSeparated(text string) []string {

@@ -39,6 +39,15 @@ func checkName(field, name string) error {
 	return nil
 }
 
+// checkNamed refuses an argument that cannot be the name of a topic, such as a path, or a
+// variable that is not set.
+func checkNamed(name string) error {
+	if name == "" {
+		return evalstream.Usagef("want the name of a TOPIC, got an empty one")
+	}
+	return checkName("TOPIC", name)
+}
+
 // checkStage refuses a stage of a pipeline over topics whose names, or that of its
 // changelog, cannot be those of topics.
 func checkStage(pipeline string, s stage) error {

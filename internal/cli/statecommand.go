@@ -269,6 +269,12 @@ func (e *env) verifyState(_ context.Context, in *inspection) error {
 	}); err != nil {
 		return err
 	}
+	if entries > 0 && len(in.steps) == 0 {
+		return &evalstream.ExitError{
+			Code: evalstream.ExitState, Err: fmt.Errorf("state %s: names no steps, so there is nothing to compare with", in.dir),
+			Hint: "the copy that a pipeline over topics keeps has none: state show reads it, and it may be removed, for the changelog has all of it",
+		}
+	}
 	for _, s := range in.steps {
 		entries -= s.entries
 		if x, ok := s.keeper.(stages.Inspected); ok {
@@ -278,7 +284,7 @@ func (e *env) verifyState(_ context.Context, in *inspection) error {
 		}
 	}
 	if entries != 0 {
-		return evalstream.Damaged(fmt.Errorf("state %s: %s belong to no step", in.dir, plural(entries, "entry")))
+		return evalstream.Damaged(fmt.Errorf("state %s: entries of no step: %d", in.dir, entries))
 	}
 	total := int64(0)
 	for _, s := range in.steps {

@@ -264,6 +264,9 @@ func (e *env) topicsCat() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			named := commaSeparated(brokers)
 			name := strings.TrimPrefix(args[0], "topic:")
+			if err := checkNamed(name); err != nil {
+				return err
+			}
 			client, err := e.kafkaClient(cmd.Context(), named, e.stderr, false)
 			if err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 func (e *env) topicsReset() *cobra.Command {
 	var yes bool
 	cmd := e.topicsOf("reset", "drop the state of a pipeline, so that run builds it again from the start of its topics",
-		"reset: drop the state of a pipeline whose members have all been stopped: its groups with\ntheir offsets, its changelogs, and the topics between its steps, which are made again with\nthe settings that they had; a changelog gets as many partitions as its inputs have now. The\nnext run reads the topics of from: from their starts. Results and rejects are left: results\nare written again under the same keys, and so are rejects.\n\nWithout --yes nothing is done: what would be is said, and the exit code is 2.\n\nWhat was done is printed, a JSON object a line.", newCommon(),
+		"reset: drop the state of a pipeline whose members have all been stopped: its groups with\ntheir offsets, its changelogs, and the topics between its steps, which are made again with\nthe settings that they had; a changelog gets as many partitions as its inputs have now. The\nnext run reads the topics of from: from their starts; a reset that has failed is given again\nbefore. Results and rejects are left: results are written again under the same keys, and so\nare rejects.\n\nWithout --yes nothing is done: what would be is said, and the exit code is 2.\n\nWhat was done is printed, a JSON object a line.", newCommon(),
 		func(ctx context.Context, _ *cobra.Command, p *topicPipeline) error {
 			if p.layout == nil {
 				return evalstream.Usagef("from: want topic:NAME, got none: there is no state to reset")
@@ -111,9 +111,11 @@ func (p *topicPipeline) wantYes(missing []string) error {
 // made reports whether the pipeline itself makes what the topic holds, and can again.
 func (r role) made() bool { return r == roleVia || r == rolePartials || r == roleChangelog }
 
-// reset drops the state. The offsets go first: state without offsets is read over again,
-// and offsets without state would be numbers with a part of the records.
+// reset drops the state. The offsets go first: a segment without a changelog would go on
+// from them, with what lies before lost. Where nobody reads what is printed any more, it is
+// done all the same, since half of it is worse than none.
 func (p *topicPipeline) reset(ctx context.Context) error {
+	var unsaid error // an encoder that has failed keeps its error
 	for _, s := range p.segments {
 		if err := p.fence(ctx, &s); err != nil {
 			return err
@@ -126,19 +128,28 @@ func (p *topicPipeline) reset(ctx context.Context) error {
 			Group   string `json:"group"`
 			Deleted bool   `json:"deleted"`
 		}{s.Name, there}
-		if err := p.out.Encode(line); err != nil {
-			return lostOutput(err)
-		}
+		unsaid = p.out.Encode(line)
 	}
 	for _, r := range p.roles() {
 		if !r.role.made() {
 			continue
 		}
-		if err := p.remake(ctx, r); err != nil {
+		line, err := p.remake(ctx, r)
+		if err != nil {
 			return err
 		}
+		unsaid = p.out.Encode(line)
 	}
-	return nil
+	return lostOutput(unsaid)
+}
+
+// remade is what is printed of a topic that was made again.
+type remade struct {
+	Topic      string `json:"topic"`
+	Role       string `json:"role"`
+	Partitions int32  `json:"partitions"`
+	Deleted    bool   `json:"deleted"`
+	Made       bool   `json:"made"`
 }
 
 // fence takes over what members of a segment write under, so that one that was paused
@@ -164,52 +175,45 @@ func (p *topicPipeline) fence(ctx context.Context, s *cutSegment) error {
 }
 
 // remake deletes a topic and makes it again.
-func (p *topicPipeline) remake(ctx context.Context, r topicRole) error {
+func (p *topicPipeline) remake(ctx context.Context, r topicRole) (*remade, error) {
 	spec := kafka.TopicSpec{Name: r.name, Partitions: max(1, p.partitions), Config: p.config(r)}
 	had, err := p.client.Partitions(ctx, r.name)
 	there := err == nil
 	if err != nil && !errors.Is(err, kafka.ErrNoTopic) {
-		return err
+		return nil, err
 	}
 	if there {
 		set, err := p.client.Settings(ctx, r.name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if spec.Replication, err = p.client.Replication(ctx, r.name); err != nil {
-			return err
+			return nil, err
 		}
 		spec.Partitions = had
 		maps.Copy(spec.Config, set.Own)
 	}
 	if r.like != "" {
 		if spec.Partitions, err = counts(p.client, spec.Partitions)(ctx, r.like); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if there {
 		if err := p.client.DeleteTopics(ctx, r.name); err != nil {
-			return err
+			return nil, err
 		}
 		if err := p.gone(ctx, r.name); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	made, err := p.client.CreateTopics(ctx, spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !slices.Contains(made, r.name) {
-		return evalstream.Lost(fmt.Errorf("%s: deleted, and somebody else has made it again", r.name))
+		return nil, evalstream.Lost(fmt.Errorf("%s: deleted, and somebody else has made it again", r.name))
 	}
-	line := struct {
-		Topic      string `json:"topic"`
-		Role       string `json:"role"`
-		Partitions int32  `json:"partitions"`
-		Deleted    bool   `json:"deleted"`
-		Made       bool   `json:"made"`
-	}{r.name, r.role.String(), spec.Partitions, there, true}
-	return lostOutput(p.out.Encode(line))
+	return &remade{r.name, r.role.String(), spec.Partitions, there, true}, nil
 }
 
 // gone waits until a deleted topic is not there for anybody.

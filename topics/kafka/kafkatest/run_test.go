@@ -394,6 +394,46 @@ stages:
 	}
 }
 
+// What is published on the way after an end does not stay: the next end says again what is
+// final, though nothing has come.
+func TestRunToTheSameEnd(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, to := topic(t, c, 1, nil), topic(t, c, 1, compacted())
+	produce(t, c, in, []record{
+		{"q", `{"kind":"run","query_id":"q","run":"a","top":[{"id":"p"}]}`},
+		{"q", `{"kind":"qrel","query_id":"q","passage_id":"p"}`},
+		{"r", `{"kind":"run","query_id":"r","run":"a","top":[{"id":"p"}]}`}, // nobody judges it
+	})
+	path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\nstages:\n  - score: {measure: success@1}\n  - aggregate: {by: run, every: 50ms}\n", in, to))
+	latest := func(want string) bool {
+		out, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), "--latest", to)
+		return strings.Contains(out, want)
+	}
+	const open, final = `"pending":1,"unjudged":0`, `"pending":0,"unjudged":1`
+	execute(t, "", 0, "run", "-q", "--until-end", path)
+	if !latest(final) {
+		t.Fatal("the first end makes nothing final")
+	}
+	p, _, told := command(t, "run", "-q", path)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return latest(open) })
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(); p.ProcessState.ExitCode() != 130 {
+		t.Errorf("%v: %s", err, told)
+	}
+	for range 2 {
+		execute(t, "", 0, "run", "-q", "--until-end", path)
+		if !latest(final) {
+			t.Error("what was published on the way is there after the end")
+		}
+	}
+}
+
 // A result whose group has emptied is deleted by a tombstone.
 func TestWithdrawn(t *testing.T) {
 	b := cluster(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ func TestReset(t *testing.T) {
 	out, _ := execute(t, lines(predictions, gold), 0, "run", "-q", pipeline(t, steps))
 	want := finals(t, out)
 	in, to, rejects, called := topic(t, c, 3, nil), topic(t, c, 1, compacted()), topic(t, c, 1, nil), name("live")
+	copied := t.TempDir()
 	via := called + ".scored"
 	path := pipeline(t, fmt.Sprintf(`name: %s
 brokers: [%s]
@@ -38,7 +40,7 @@ stages:
   - score: {measure: [success@1, mrr@10]}
     via: %s
   - aggregate: {by: [run, "run,ticker"], window: [all, 1h]}
-`, called, all, in, to, rejects, t.TempDir(), via))
+`, called, all, in, to, rejects, copied, via))
 	execute(t, "", 0, "topics", "create", path)
 	produce(t, c, in, append(predictions, append(gold, record{"x", "{broken"})...))
 	latest := func() map[string]string {
@@ -54,6 +56,10 @@ stages:
 	marked, _ := execute(t, "", 0, "topics", "cat", "--brokers", all, "--marks", via)
 	if strings.Contains(scored, `"kind":"mark"`) || !strings.Contains(marked, `"kind":"mark"`) || !strings.Contains(marked, `"kind":"score"`) {
 		t.Errorf("cat without marks: %s\nwith: %s", scored, marked)
+	}
+
+	if _, told := execute(t, "", 5, "state", "verify", filepath.Join(copied, called+".score", "0")); !strings.Contains(told, "names no steps") || strings.Contains(told, "damaged") {
+		t.Errorf("a copy is sound, and cannot be verified: %s", told)
 	}
 
 	p, _, told := command(t, "run", "-q", path)
@@ -129,6 +135,29 @@ func TestResetLoses(t *testing.T) {
 	}
 	if _, told := execute(t, "", 0, "topics", "reset", "--yes", path); !strings.Contains(told, in+"[0] begins at offset 5") {
 		t.Errorf("with --yes: %s", told)
+	}
+}
+
+// A reset is done whole, though nobody reads on what it prints, as behind head -1.
+func TestResetUnread(t *testing.T) {
+	b := cluster(t)
+	c := connect(t, b)
+	in, via, to := topic(t, c, 1, nil), topic(t, c, 1, nil), topic(t, c, 1, compacted())
+	path := live(t, b, fmt.Sprintf("from: topic:%s\nto: topic:%s\nstages:\n  - parse: {}\n    via: %s\n  - score: {measure: success@1}\n", in, to, via))
+	predictions, _ := workload(10)
+	produce(t, c, in, predictions)
+	execute(t, "", 0, "run", "-q", "--until-end", path)
+	p, _, told := command(t, "topics", "reset", "--yes", path)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stdout = w
+	if err := errors.Join(r.Close(), p.Run(), w.Close()); err != nil {
+		t.Errorf("%v: %s", err, told)
+	}
+	if out, _ := execute(t, "", 0, "topics", "cat", "--brokers", strings.Join(b, ","), via); out != "" {
+		t.Errorf("still between the steps: %s", out)
 	}
 }
 
