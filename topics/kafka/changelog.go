@@ -54,7 +54,8 @@ type Changelog struct {
 const checkpointName = "\x00checkpoint"
 
 // changelogFormat is raised when the same bytes begin to mean something else.
-const changelogFormat = 1
+// 1 had longer cursors, and is read.
+const changelogFormat = 2
 
 // origin says where a state comes from. It is in front of each checkpoint.
 type origin struct {

@@ -99,8 +99,8 @@ func (l *Changelog) fits(e *checkpointEntry, at int64) error {
 // sound says if a checkpoint is not one of ours.
 func (l *Changelog) sound(e *checkpointEntry, at int64) error {
 	switch {
-	case e.Format != changelogFormat:
-		return l.unfit("want format %d, got %d: another version of evalstream has written it", changelogFormat, e.Format)
+	case e.Format < 1 || e.Format > changelogFormat:
+		return l.unfit("want format 1 to %d, got %d: another version of evalstream has written it", changelogFormat, e.Format)
 	case e.Checkpoint == nil || e.ID == "":
 		return l.unfit("checkpoint at offset %d is not whole", at)
 	}

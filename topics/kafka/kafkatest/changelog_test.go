@@ -379,7 +379,7 @@ func TestForeignChangelog(t *testing.T) {
 	f(`has the key "\x00"`, m("\x00", "v"))
 	f("2 entries without a checkpoint behind them", m("s\x00a", "v"), m("s\x00b", "v"))
 	f("checkpoint at offset 1 cannot be read", m("s\x00a", "v"), m("\x00checkpoint", "{"))
-	f("want format 1, got 2", m("\x00checkpoint", `{"format":2}`))
+	f("want format 1 to 2, got 3", m("\x00checkpoint", `{"format":3}`))
 	f("state was made with 3 partitions, there are 1", m("\x00checkpoint", `{"format":1,"id":"x","partitions":3,"checkpoint":{}}`))
 	f("is not whole", m("\x00checkpoint", `{"format":1,"id":"x","partitions":1,"checkpoint":null}`))
 	f("cannot be read", topics.Message{Key: []byte("\x00checkpoint")})
