@@ -272,7 +272,8 @@ func (c *Client) GroupLag(ctx context.Context, group string, names ...string) ([
 }
 
 // Ends adds to ends, for each partition of topics, the offset behind its last committed
-// record.
+// record. A transaction that is being committed is waited for, one that stays open for a
+// second.
 func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names ...string) error {
 	for _, name := range names {
 		n, err := c.Partitions(ctx, name)
@@ -281,7 +282,7 @@ func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names 
 		}
 		for p := range n {
 			tp := TopicPartition{name, p}
-			end, err := c.offset(ctx, tp, Last)
+			end, err := c.settledEnd(ctx, tp)
 			if err != nil {
 				return c.explain(tp.String(), err)
 			}
@@ -328,8 +329,10 @@ func (c *Client) groupCall(ctx context.Context, group string, f func(context.Con
 	})
 }
 
-// Cat calls f for each message that the topic holds now, in order within a partition,
-// one partition after the other, until f returns an error; io.EOF ends it without one.
+// Cat calls f for each message that the topic holds now, with those of a transaction that
+// is being committed (one that stays open is waited for a second), in order within a
+// partition, one partition after the other, until f returns an error; io.EOF ends it
+// without one.
 func (c *Client) Cat(ctx context.Context, topic string, f func(topics.Message) error) error {
 	n, err := c.Partitions(ctx, topic)
 	if err != nil {
@@ -337,7 +340,7 @@ func (c *Client) Cat(ctx context.Context, topic string, f func(topics.Message) e
 	}
 	for p := range n {
 		tp := TopicPartition{topic, p}
-		end, err := c.offset(ctx, tp, Last)
+		end, err := c.settledEnd(ctx, tp)
 		if err != nil {
 			return c.explain(tp.String(), err)
 		}

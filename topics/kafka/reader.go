@@ -228,6 +228,29 @@ func (c *Client) closed(ctx context.Context, tp TopicPartition) error {
 	})
 }
 
+// settledEnd is the offset behind the last committed record, when the transactions that
+// are under way have ended, or a second later: that one is committed is answered before it
+// can be seen.
+func (c *Client) settledEnd(ctx context.Context, tp TopicPartition) (int64, error) {
+	var all int64
+	err := c.retry(ctx, tp.String(), func(ctx context.Context) (err error) {
+		all, err = c.askOffset(ctx, tp, Last, readUncommitted)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	for began := time.Now(); ; {
+		end, err := c.offset(ctx, tp, Last)
+		if err != nil || end >= all || time.Since(began) > time.Second {
+			return end, err
+		}
+		if err := pause(ctx, 10*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
 func (c *Client) offset(ctx context.Context, tp TopicPartition, at int64) (offset int64, err error) {
 	err = c.retry(ctx, tp.String(), func(ctx context.Context) error {
 		var err error
