@@ -63,8 +63,8 @@ func (r *relay) write(t *testing.T) <-chan error {
 		u.Outputs = append(u.Outputs, kafka.Output{To: kafka.TopicPartition{Topic: r.out, Partition: p}, Message: text(fmt.Sprint(r.next))[0]})
 	}
 	r.next++
-	done := make(chan error, 1)
-	go func() { done <- errors.Join(r.sink.Put(t.Context(), u), r.sink.Drain(t.Context())) }()
+	done, sink := make(chan error, 1), r.sink // another may have taken over before it is used
+	go func() { done <- errors.Join(sink.Put(t.Context(), u), sink.Drain(t.Context())) }()
 	return done
 }
 
