@@ -47,8 +47,9 @@ func TestReachText(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []int32{12, 64} {
+	for _, n := range []int32{12, 32, 64} {
 		text, err := json.Marshal(reachOf(n))
+		t.Logf("%d partitions: %d bytes", n, len(text))
 		if limit := int(n*n)*8 + int(n)*150 + 500; err != nil || len(text) > limit {
 			t.Errorf("%d partitions: %d bytes, want %d at most; %v", n, len(text), limit, err)
 		}

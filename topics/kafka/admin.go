@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	kgo "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
@@ -275,6 +276,7 @@ func (c *Client) GroupLag(ctx context.Context, group string, names ...string) ([
 // record. A transaction that is being committed is waited for, one that stays open for a
 // second.
 func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names ...string) error {
+	late := time.Now().Add(settling)
 	for _, name := range names {
 		n, err := c.Partitions(ctx, name)
 		if err != nil {
@@ -282,7 +284,7 @@ func (c *Client) Ends(ctx context.Context, ends map[TopicPartition]int64, names 
 		}
 		for p := range n {
 			tp := TopicPartition{name, p}
-			end, err := c.settledEnd(ctx, tp)
+			end, err := c.settledEnd(ctx, tp, late)
 			if err != nil {
 				return c.explain(tp.String(), err)
 			}
@@ -334,13 +336,14 @@ func (c *Client) groupCall(ctx context.Context, group string, f func(context.Con
 // partition, one partition after the other, until f returns an error; io.EOF ends it
 // without one.
 func (c *Client) Cat(ctx context.Context, topic string, f func(topics.Message) error) error {
+	late := time.Now().Add(settling)
 	n, err := c.Partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
 	for p := range n {
 		tp := TopicPartition{topic, p}
-		end, err := c.settledEnd(ctx, tp)
+		end, err := c.settledEnd(ctx, tp, late)
 		if err != nil {
 			return c.explain(tp.String(), err)
 		}

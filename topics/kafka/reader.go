@@ -228,10 +228,13 @@ func (c *Client) closed(ctx context.Context, tp TopicPartition) error {
 	})
 }
 
+// settling is how long transactions that are under way are waited for.
+const settling = time.Second
+
 // settledEnd is the offset behind the last committed record, when the transactions that
-// are under way have ended, or a second later: that one is committed is answered before it
-// can be seen.
-func (c *Client) settledEnd(ctx context.Context, tp TopicPartition) (int64, error) {
+// are under way have ended, or at a time: that one is committed is answered before it can
+// be seen.
+func (c *Client) settledEnd(ctx context.Context, tp TopicPartition, at time.Time) (int64, error) {
 	var all int64
 	err := c.retry(ctx, tp.String(), func(ctx context.Context) (err error) {
 		all, err = c.askOffset(ctx, tp, Last, readUncommitted)
@@ -240,9 +243,9 @@ func (c *Client) settledEnd(ctx context.Context, tp TopicPartition) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	for began := time.Now(); ; {
+	for {
 		end, err := c.offset(ctx, tp, Last)
-		if err != nil || end >= all || time.Since(began) > time.Second {
+		if err != nil || end >= all || time.Now().After(at) {
 			return end, err
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {

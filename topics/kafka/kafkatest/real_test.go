@@ -57,15 +57,7 @@ func control(t *testing.T, args ...string) string {
 // listener is the broker's port at that distance from the plain one.
 func listener(t *testing.T, distance int) string {
 	t.Helper()
-	host, port, err := net.SplitHostPort(env(t, brokersEnv))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return net.JoinHostPort(host, strconv.Itoa(n+distance))
+	return beside(t, env(t, brokersEnv), distance)
 }
 
 const (

@@ -84,6 +84,21 @@ func (r *relay) done(t *testing.T, result <-chan error) {
 	}
 }
 
+// survives lets a transaction be committed, or cost the owner its id: then number n is next,
+// and is written again.
+func (r *relay) survives(t *testing.T, result <-chan error, n int) {
+	t.Helper()
+	if err := soon(t, result, "the transaction does not end"); errors.Is(err, kafka.ErrLost) {
+		r.takeOver(t)
+		if r.next != n {
+			t.Fatalf("goes on at %d, want %d", r.next, n)
+		}
+		r.wrote(t)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // shows wants the numbers below n to be seen, each once, and nothing else.
 func (r *relay) shows(t *testing.T, n int) {
 	t.Helper()
@@ -199,15 +214,7 @@ func TestLateRequestBeforeTheEpochChanges(t *testing.T) {
 			late.deliver(t)
 			epoch.gets(t, passes)
 			r.done(t, result)
-			if err := soon(t, r.write(t), "the transaction does not end"); errors.Is(err, kafka.ErrLost) {
-				r.takeOver(t)
-				if r.next != 2 {
-					t.Fatalf("goes on at %d, want 2", r.next)
-				}
-				r.wrote(t)
-			} else if err != nil {
-				t.Fatal(err)
-			}
+			r.survives(t, r.write(t), 2)
 			r.wrote(t)
 			r.shows(t, 4)
 		})
@@ -265,15 +272,7 @@ func TestLateEpoch(t *testing.T) {
 	end.has(t)
 	late.deliver(t)
 	end.gets(t, passes)
-	if err := soon(t, result, "the transaction does not end"); errors.Is(err, kafka.ErrLost) {
-		r.takeOver(t)
-		if r.next != 2 {
-			t.Fatalf("goes on at %d, want 2", r.next)
-		}
-		r.wrote(t)
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	r.survives(t, result, 2)
 	r.wrote(t)
 	r.shows(t, 4)
 }
