@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -395,7 +397,13 @@ func TestUnreliableConnections(t *testing.T) {
 	p := proxied(t)
 	r := newRelay(t, p.addresses)
 	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	if text := os.Getenv("EVALSTREAM_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("EVALSTREAM_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0)) // the proxy's
 	disturbed := append(transaction(), kmsg.InitProducerID)
 	var lost, late, takeovers int
